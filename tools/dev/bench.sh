@@ -60,17 +60,19 @@ bench() {
       --queries doors/cli/queries/sp2b "$@"
     return
   fi
-  if [[ "$name" == words ]]; then
+  if [[ "$name" =~ ^(words|groups)$ ]]; then
     setup
     command -v python3 >/dev/null || fail "the peers are packages of Python: install it (Debian: python3-venv)"
     with python
+    local example=word_count
+    if [[ "$name" == groups ]]; then example=group_join; fi
     say "building the example"
-    cargo build "${locked[@]}" --profile dist -p vicus --example word_count
+    cargo build "${locked[@]}" --profile dist -p vicus --example "$example"
     mkdir -p "$target/python"
     virtual_environment "$target/python/peers" || fail "Python has no venv (Debian: python3-venv)"
     "$target/python/peers/bin/python" -m pip install --quiet --disable-pip-version-check -r bench/python/peers.txt ||
       fail "pip fetches no peers"
-    "$target/python/peers/bin/python" bench/python/words.py --program "$target/dist/examples/word_count" "$@"
+    "$target/python/peers/bin/python" "bench/python/$name.py" --program "$target/dist/examples/$example" "$@"
     return
   fi
   if [[ "$name" == mixes ]]; then

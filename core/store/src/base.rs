@@ -162,7 +162,7 @@ impl Store {
     pub fn load_asking(&self, loaded: Snapshot, pause: &mut dyn FnMut(u64), ask: &Ask) -> Result<(), StoreError> {
         let _bases = self.base_turn(ask)?;
         let _writing = self.writing_asking(ask)?;
-        self.land_all_asking(ask)?;
+        self.await_all_staged(ask)?;
         let head = {
             let state = lock(&self.state);
             state.check_writes()?;
@@ -295,7 +295,7 @@ impl Store {
         };
         let caught_up = apply(snapshot).and_then(|snapshot| {
             let writing = self.writing_asking(ask)?;
-            self.land_all_asking(ask)?;
+            self.await_all_staged(ask)?;
             Ok((apply(snapshot)?, writing))
         });
         let (snapshot, _writing) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;

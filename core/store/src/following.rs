@@ -126,7 +126,7 @@ impl State {
     }
 
     /// Transactions are durable here: they are published when enough followers have them.
-    pub(crate) fn landed(
+    pub(crate) fn publish_confirmed(
         &mut self,
         snapshot: Arc<Snapshot>,
         waiters: Vec<(Arc<Waiter>, u64)>,
@@ -151,7 +151,7 @@ impl State {
             return (keys, vec![replace(published, snapshot, number)]);
         }
         // They wait for a time from now on, so they have to look.
-        keys.extend(waiters.iter().filter_map(|(waiter, _)| waiter.land(now_ns)));
+        keys.extend(waiters.iter().filter_map(|(waiter, _)| waiter.note_durable(now_ns)));
         self.staging.stay_away(waiters.len());
         // What nobody waits for any more is confirmed together with what is behind it, so there are hardly more entries
         // than callers that wait. The oldest one stays: readers see it when followers have it, however many come.
@@ -296,7 +296,7 @@ impl Store {
         state.check_writes()?;
         // Those that wait there may have been told that it took too long.
         let waiter = state.staging.waiter();
-        waiter.land(self.waiting.now_ns());
+        waiter.note_durable(self.waiting.now_ns());
         if let Some(last) = state.copies.awaited.back_mut() {
             last.waiters.push((Arc::clone(&waiter), last.number));
         }
@@ -411,7 +411,7 @@ impl Store {
     pub fn promise(&self, epoch: Epoch) -> Result<CopyStanding, StoreError> {
         assert!(epoch.number <= Epoch::MOST, "a greater one can't be read");
         let _writing = self.writing();
-        self.land_all_asking(&never())?;
+        self.await_all_staged(&never())?;
         let (standing, told) = {
             let mut state = lock(&self.state);
             let known = state.standing().known();
@@ -431,7 +431,7 @@ impl Store {
     /// It has promised another one, or the system refuses: then it can be tried again.
     pub fn begin_epoch(&self, epoch: Epoch) -> Result<u64, CommitError> {
         let _writing = self.writing();
-        self.land_all_asking(&never()).map_err(CommitError::Failed)?;
+        self.await_all_staged(&never()).map_err(CommitError::Failed)?;
         let waiter = {
             let mut state = lock(&self.state);
             let lineage = state.files.lineage();
@@ -445,7 +445,7 @@ impl Store {
             let snapshot = state.durable(&self.published);
             state.push(vec![epoch_record(epoch)], &snapshot)
         };
-        self.land(&waiter)
+        self.await_outcome(&waiter)
     }
 
     /// Carries out what an answer says.
@@ -480,7 +480,7 @@ impl Store {
             state.resolve()?;
             state.push(records.to_vec(), &snapshot)
         };
-        match self.land(&waiter) {
+        match self.await_outcome(&waiter) {
             Ok(_) => Ok(Followed::Appended(records.len())),
             Err(CommitError::Failed(error)) => Err(error),
             Err(CommitError::Refused(refusal)) => Err(refusal.error.into()),
@@ -491,7 +491,7 @@ impl Store {
     fn cut_after(&self, answer: &CopyAnswer, after: u64) -> Result<Followed, StoreError> {
         let _bases = self.bases.wait(&*self.waiting);
         let _writing = self.writing();
-        self.land_all_asking(&never())?;
+        self.await_all_staged(&never())?;
         let mut state = lock(&self.state);
         if state.standing().take(answer) != CopyStep::Cut(after) {
             return Ok(Followed::Ignored);
@@ -538,7 +538,7 @@ impl Store {
     pub fn adopt(&self, offer: &Offer, files: Vec<Fetched>) -> Result<Option<Vec<String>>, StoreError> {
         let _bases = self.bases.wait(&*self.waiting);
         let _writing = self.writing();
-        self.land_all_asking(&never())?;
+        self.await_all_staged(&never())?;
         let mut state = lock(&self.state);
         let (own, base) = (state.standing(), offer.standing());
         let has_all = own.common(&base) == own.last;

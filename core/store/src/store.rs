@@ -88,7 +88,7 @@ pub(crate) struct Waiter {
     /// The number of its record.
     outcome: OnceLock<Result<u64, CommitError>>,
     /// Since when it is durable here, and waits for followers.
-    landed_ns: OnceLock<u64>,
+    durable_ns: OnceLock<u64>,
     /// Whether it waits for no followers.
     needs_none: AtomicBool,
     /// Whether its caller looks by itself when the time for followers may be over.
@@ -98,7 +98,7 @@ pub(crate) struct Waiter {
 impl Waiter {
     pub(crate) fn new(key: u64) -> Waiter {
         let (needs_none, is_timed) = Default::default();
-        Waiter { key, outcome: OnceLock::new(), landed_ns: OnceLock::new(), needs_none, is_timed }
+        Waiter { key, outcome: OnceLock::new(), durable_ns: OnceLock::new(), needs_none, is_timed }
     }
 
     pub(crate) fn is_told(&self) -> bool {
@@ -108,7 +108,7 @@ impl Waiter {
     /// Tells the outcome. Returns its key; `None` if it has waited for followers for too long, and was told that.
     pub(crate) fn tell(&self, outcome: Result<u64, CommitError>) -> Option<u64> {
         let told = self.outcome.set(outcome);
-        assert!(told.is_ok() || self.landed_ns.get().is_some(), "an outcome is told once");
+        assert!(told.is_ok() || self.durable_ns.get().is_some(), "an outcome is told once");
         told.is_ok().then_some(self.key)
     }
 
@@ -128,8 +128,8 @@ impl Waiter {
 
     /// From now on followers are waited for: it is durable here. Returns its key if its caller has to look at its clock
     /// now.
-    pub(crate) fn land(&self, now_ns: u64) -> Option<u64> {
-        self.landed_ns.set(now_ns).expect("it lands once");
+    pub(crate) fn note_durable(&self, now_ns: u64) -> Option<u64> {
+        self.durable_ns.set(now_ns).expect("it is durable once");
         (!self.is_timed.load(Ordering::Relaxed)).then_some(self.key)
     }
 }
@@ -595,13 +595,13 @@ impl Store {
                 Err(_) => {
                     // A batch that can't be applied is refused in its turn, and the rest can be applied.
                     drop(state);
-                    self.land_all_asking(ask)?;
+                    self.await_all_staged(ask)?;
                 }
             }
         }
     }
 
-    /// Stages a record for [`Store::land`]; its changes make this snapshot. The caller has read the record once, and
+    /// Stages a record for [`Store::await_outcome`]; its changes make this snapshot. The caller has read the record once, and
     /// has the turn to change data. `refused`: how often others had been refused when its transaction began.
     pub(crate) fn stage(
         &self,
@@ -621,7 +621,7 @@ impl Store {
         Ok(waiter)
     }
 
-    /// Stages a record that looks at nothing, for [`Store::land`]; if another caller has the turn to change data,
+    /// Stages a record that looks at nothing, for [`Store::await_outcome`]; if another caller has the turn to change data,
     /// behind that caller's changes.
     pub(crate) fn hand_in(&self, record: Vec<u8>) -> Result<Arc<Waiter>, CommitError> {
         let mut state = lock(&self.state);
@@ -636,7 +636,7 @@ impl Store {
 
     /// Waits until a staged transaction is durable, here and in as many followers as are needed, and returns its
     /// number. Meanwhile this caller does the work due for all ([`Staging::act`]).
-    pub(crate) fn land(&self, waiter: &Waiter) -> Result<u64, CommitError> {
+    pub(crate) fn await_outcome(&self, waiter: &Waiter) -> Result<u64, CommitError> {
         loop {
             let next = match self.next(waiter) {
                 Next::Told(outcome) => return outcome,
@@ -652,8 +652,8 @@ impl Store {
                     self.waiting.wait_at_most(waiter.key, ns, &mut ready);
                 }
                 Next::Wait(None) => {
-                    let has_landed = || waiter.landed_ns.get().is_some();
-                    let mut ready = || waiter.is_told() || has_landed() || act() != Act::Wait;
+                    let is_durable = || waiter.durable_ns.get().is_some();
+                    let mut ready = || waiter.is_told() || is_durable() || act() != Act::Wait;
                     self.waiting.wait(waiter.key, &mut ready);
                 }
                 Next::Wait(Some(ns)) => {
@@ -684,7 +684,7 @@ impl Store {
             return Next::Told(outcome.clone());
         }
         let mut left = None;
-        if let Some(&since) = waiter.landed_ns.get() {
+        if let Some(&since) = waiter.durable_ns.get() {
             let patience = state.copies.patience_ns(since, self.waiting.now_ns());
             if patience == 0 {
                 let why = StoreError::TooFewFollowers(state.copies.needed());
@@ -769,10 +769,10 @@ impl Store {
         self.tell_watchers();
     }
 
-    /// Waits until all staged transactions are durable or refused: the callers of [`Store::land`] see to it. This
+    /// Waits until all staged transactions are durable or refused: the callers of [`Store::await_outcome`] see to it. This
     /// caller has the turn to change data, so no more is staged meanwhile. Asks now and then whether
     /// it is to wait.
-    pub(crate) fn land_all_asking(&self, ask: &Ask) -> Result<(), StoreError> {
+    pub(crate) fn await_all_staged(&self, ask: &Ask) -> Result<(), StoreError> {
         let Some(last) = self.hurry() else { return Ok(()) };
         let mut ready = || lock(&self.state).staging.is_empty();
         while !ready() {
@@ -881,7 +881,7 @@ impl State {
             }
         }
         // Published first, since a told caller may look.
-        self.landed(snapshot, waiters, ran.end, published)
+        self.publish_confirmed(snapshot, waiters, ran.end, published)
     }
 }
 

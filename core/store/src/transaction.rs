@@ -339,7 +339,7 @@ impl<'a> Transaction<'a> {
             let last = store.last_unconfirmed(refused)?;
             drop(writing);
             // Nothing has changed because of changes that may be lost: its caller is told when they can't be.
-            last.map(|last| store.land(&last)).transpose()?;
+            last.map(|last| store.await_outcome(&last)).transpose()?;
             return Ok(Committed { snapshot, number: None });
         }
         let record = or_given_up(|| {
@@ -359,7 +359,7 @@ impl<'a> Transaction<'a> {
         let waiter = store.stage(record, Arc::clone(&snapshot), refused)?;
         // The next writer begins while the drive works.
         drop(writing);
-        let number = store.land(&waiter)?;
+        let number = store.await_outcome(&waiter)?;
         Ok(Committed { snapshot, number: Some(number) })
     }
 }
@@ -440,7 +440,7 @@ impl Batch {
     pub fn commit(self, store: &Store) -> Result<Option<u64>, CommitError> {
         let Some(record) = self.editor.finish().map_err(StoreError::NotKept)? else { return Ok(None) };
         let waiter = store.hand_in(record)?;
-        store.land(&waiter).map(Some)
+        store.await_outcome(&waiter).map(Some)
     }
 
     /// Like [`Batch::commit`], for a caller that waits for nothing.

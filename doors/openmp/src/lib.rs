@@ -25,7 +25,7 @@
 //!   that begins a region, before it calls the others; each cell of a member belongs to its thread.
 //! * **Loop.** A slot of a team's ring belongs to one loop from the first thread that comes to the last one that
 //!   leaves. Its cells are written by the first one before it sets the slot's state, and by the last one.
-//! * **Record.** A `tasks::Record` belongs to the thread that makes the task, until the task is spawned, and then to
+//! * **Record.** A `records::Record` belongs to the thread that makes the task, until the task is spawned, and then to
 //!   the thread that runs or drops it, which frees it. The room in front of it is the runtime's from the spawn until
 //!   the task begins or is dropped. Behind the record of a task of clang stands clang's own.
 //! * **Event.** A `tasks::Event` has three users: the maker of its task, until the task is spawned with all that
@@ -62,6 +62,7 @@ mod objects;
 mod placed;
 mod places;
 mod process;
+mod records;
 mod reductions;
 mod report;
 mod sections;

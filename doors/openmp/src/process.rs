@@ -219,6 +219,6 @@ extern "C" fn forked() {
     thread::BUSY.store(0, Ordering::Relaxed);
     // The old record is left as it is, its teams and their threads' docks as well.
     LEFT.begin_anew();
-    crate::tasks::begin_anew();
+    crate::records::begin_anew();
     thread::begin_anew();
 }

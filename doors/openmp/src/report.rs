@@ -10,8 +10,8 @@
 pub(crate) mod symbols;
 
 use crate::kmpc::KmpTask;
+use crate::records::{Code, Record};
 use crate::settings::{complain, get};
-use crate::tasks::{Code, Record};
 use crate::thread::{Thread, here};
 use crate::wait::Guarded;
 use std::collections::BTreeMap;

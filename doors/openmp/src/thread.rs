@@ -148,7 +148,7 @@ pub(crate) struct Tasking {
     /// for the event, too.
     pub(crate) detached: (*mut crate::kmpc::KmpTask, Vec<Access>),
     /// Free memory for tasks.
-    pub(crate) memory: crate::tasks::Memory,
+    pub(crate) memory: crate::records::Memory,
     /// Free memory for the clauses of one task.
     spare_accesses: Vec<Access>,
 }
@@ -226,7 +226,7 @@ impl Thread {
                 has_events: false,
                 awaited: Vec::new(),
                 detached: (ptr::null_mut(), Vec::new()),
-                memory: crate::tasks::Memory::new(),
+                memory: crate::records::Memory::new(),
                 spare_accesses: Vec::new(),
             },
             placing: Placing { place: -1, bound: ptr::null(), free: None, shown: None, partition: (0, 0) },

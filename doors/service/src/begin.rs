@@ -2,14 +2,14 @@
 
 use crate::cancel::Submitted;
 use crate::error::{Error, Stage};
-use crate::languages::{AnyPlan, Surroundings};
+use crate::languages::Surroundings;
 use crate::peers::{PeerFailure, PeerRun, Sends};
 use crate::session::{Allowance, Call, Prepared, Session, now, reading};
 use crate::sink::{RowCount, Sink, Solutions, operator};
 use std::sync::Arc;
 use vicus::kit::recording::{InputSource, OperatorInfo};
-use vicus::{BoxId, Budget, Request, RequestOptions, TemporaryFiles};
-use vicus_language::{PlanNode, RunOperators};
+use vicus::{BoxId, Budget, RequestOptions, TemporaryFiles};
+use vicus_language::PlanNode;
 
 /// A call to be answered, perhaps more than once: processes that share its work may be lost.
 pub(crate) struct PendingCall<'a, S> {
@@ -19,8 +19,17 @@ pub(crate) struct PendingCall<'a, S> {
     pub(crate) handed: &'a Arc<RowCount>,
 }
 
-/// See [`PendingCall::begin`].
-pub(crate) enum BeginResult {
+/// The thread that a run begins on. A run over several processes begins on a worker.
+#[derive(Clone, Copy)]
+pub(crate) enum FirstThread {
+    /// One of the service's threads.
+    Worker,
+    /// The calling thread, which works on a query expected to be short.
+    CallerIfShort,
+}
+
+/// See [`PendingCall::try_begin`].
+enum BeginResult {
     Runs(RunBegun),
     /// A process that was to share the work can't be had, and why.
     Lost(String),
@@ -49,14 +58,32 @@ impl<S: Sink> PendingCall<'_, S> {
         Call { session: self.session.clone(), allowance: self.allowance.clone() }.prepare(&shared.text)
     }
 
-    /// Begins a run. `before` is shown the solutions of the first one; `submit` submits it, by default to the threads.
+    /// Begins a run: of this plan, or of one without the processes that are lost meanwhile, whose reasons go into `lost`.
+    /// `before` is shown the solutions.
     pub(crate) fn begin(
         &self,
+        mut prepared: Arc<Prepared>,
+        thread: FirstThread,
+        before: impl FnOnce(&Arc<Solutions>),
+        lost: &mut Vec<String>,
+    ) -> Result<(Arc<Prepared>, RunBegun), Error> {
+        let before = &mut Some(before);
+        loop {
+            match self.try_begin(&prepared, thread, before)? {
+                BeginResult::Runs(begun) => return Ok((prepared, begun)),
+                BeginResult::Lost(why) => {
+                    lost.push(why);
+                    prepared = self.again(&prepared)?;
+                }
+            }
+        }
+    }
+
+    fn try_begin(
+        &self,
         prepared: &Arc<Prepared>,
+        thread: FirstThread,
         before: &mut Option<impl FnOnce(&Arc<Solutions>)>,
-        submit: &mut Option<
-            impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Allowance) -> Request,
-        >,
     ) -> Result<BeginResult, Error> {
         let PendingCall { session, allowance, sink, handed } = *self;
         let beside_boxes = prepared.bytes();
@@ -123,10 +150,13 @@ impl<S: Sink> PendingCall<'_, S> {
         if part.is_none() {
             runtime.record_operators(plan.model(), || plan.nodes().iter().map(operator_info).collect());
         }
-        let request = match (&part, submit.take()) {
+        let request = match (&part, thread) {
             (Some(part), _) => runtime.submit_within(&part.model, operators, request_options),
-            (None, Some(submit)) => submit(runtime, plan, operators, request_options, allowance),
-            (None, None) => runtime.submit_within(plan.model(), operators, request_options),
+            (None, FirstThread::CallerIfShort) if plan.is_short() => {
+                let ended = || allowance.ended(Stage::Running).is_some();
+                runtime.submit_here(plan.model(), operators, request_options, &ended)
+            }
+            (None, _) => runtime.submit_within(plan.model(), operators, request_options),
         };
         let mut submitted = Submitted::new(request, &allowance.cancel);
         if let Some(until) = allowance.until {

@@ -9,7 +9,7 @@
 //!                       RunningQuery ── wait ──▶ CallOutcome
 //! ```
 
-use crate::begin::{BeginResult, MOST_LOST, OverPeers, PendingCall, RunBegun, asked_without};
+use crate::begin::{FirstThread, MOST_LOST, OverPeers, PendingCall, RunBegun, asked_without};
 use crate::budget::{Admission, MemoryBudget, Share};
 use crate::cancel::Cancel;
 use crate::document::Document;
@@ -30,10 +30,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::kit::counts::{BoxCounts, GrownBox};
-use vicus::{BoxId, FlowError, Model, Request, RequestOptions, Totals};
+use vicus::{BoxId, FlowError, Model, Request, Totals};
 use vicus_language::{
-    Answer, Compiler, Ends, PlanNode, PlanOptions, Planned as _, Remark, RunCounts, RunOperators, Runnable, TextError,
-    TextErrorKind, TextLimits, Watch,
+    Answer, Compiler, Ends, PlanNode, PlanOptions, Planned as _, Remark, RunCounts, Runnable, TextError, TextErrorKind,
+    TextLimits, Watch,
 };
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
@@ -459,9 +459,7 @@ impl Call {
     /// # Errors
     /// There is no memory for it, or no thread to end it in time.
     pub fn start<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<RunningQuery<S>, Error> {
-        self.submit(prepared, sink, |runtime, plan, operators, budget, _| {
-            runtime.submit_within(plan.model(), operators, budget)
-        })
+        self.begin_on(FirstThread::Worker, prepared, sink, |_| {})
     }
 
     /// Answers a prepared query. A query expected to be short runs on the calling thread.
@@ -479,40 +477,16 @@ impl Call {
     /// # Errors
     /// As [`Call::start`].
     pub fn begin<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<RunningQuery<S>, Error> {
-        self.begin_after(prepared, sink, |_| {})
+        self.begin_on(FirstThread::CallerIfShort, prepared, sink, |_| {})
     }
 
-    /// The variant that shows the solutions before anything runs.
-    pub(crate) fn begin_after<S: Sink>(
+    /// The variant that names the thread and shows the solutions before anything runs.
+    pub(crate) fn begin_on<S: Sink>(
         self,
+        thread: FirstThread,
         prepared: &Arc<Prepared>,
         sink: S,
         before: impl FnOnce(&Arc<Solutions>),
-    ) -> Result<RunningQuery<S>, Error> {
-        self.submit_after(prepared, sink, before, |runtime, plan, operators, budget, allowance| match plan.is_short() {
-            true => {
-                let ended = || allowance.ended(Stage::Running).is_some();
-                runtime.submit_here(plan.model(), operators, budget, &ended)
-            }
-            false => runtime.submit_within(plan.model(), operators, budget),
-        })
-    }
-
-    fn submit<S: Sink>(
-        self,
-        prepared: &Arc<Prepared>,
-        sink: S,
-        submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Allowance) -> Request,
-    ) -> Result<RunningQuery<S>, Error> {
-        self.submit_after(prepared, sink, |_| {}, submit)
-    }
-
-    fn submit_after<S: Sink>(
-        self,
-        prepared: &Arc<Prepared>,
-        sink: S,
-        before: impl FnOnce(&Arc<Solutions>),
-        submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Allowance) -> Request,
     ) -> Result<RunningQuery<S>, Error> {
         let Call { session, allowance } = self;
         sink.accepts(prepared.form()).map_err(Error::Format)?;
@@ -520,17 +494,7 @@ impl Call {
         let handed = Arc::new(RowCount::new(options.first_rows, options.limits.rows));
         let (sink, began, mut lost) = (Arc::new(sink), Instant::now(), Vec::new());
         let asked = PendingCall { session: &session, allowance: &allowance, sink: &sink, handed: &handed };
-        let (before, mut submit) = (&mut Some(before), Some(submit));
-        let mut prepared = Arc::clone(prepared);
-        let begun = loop {
-            match asked.begin(&prepared, before, &mut submit)? {
-                BeginResult::Runs(begun) => break begun,
-                BeginResult::Lost(why) => {
-                    lost.push(why);
-                    prepared = asked.again(&prepared)?;
-                }
-            }
-        };
+        let (prepared, begun) = asked.begin(Arc::clone(prepared), thread, before, &mut lost)?;
         let counts = session.options.counts;
         Ok(RunningQuery { began, begun, allowance, sink, handed, counts, session, prepared, lost })
     }
@@ -917,23 +881,8 @@ impl<S: Sink> RunningQuery<S> {
         asked_without(&self.prepared, &failure);
         let RunningQuery { session, allowance, sink, handed, .. } = &*self;
         let asked = PendingCall { session, allowance, sink, handed };
-        let mut prepared = asked.again(&self.prepared)?;
         let mut lost = Vec::new();
-        let begun = loop {
-            let submit =
-                |runtime: &vicus::Runtime,
-                 plan: &dyn AnyPlan,
-                 operators: RunOperators,
-                 options: RequestOptions,
-                 _: &Allowance| runtime.submit_within(plan.model(), operators, options);
-            match asked.begin(&prepared, &mut None::<fn(&Arc<Solutions>)>, &mut Some(submit))? {
-                BeginResult::Runs(begun) => break begun,
-                BeginResult::Lost(why) => {
-                    lost.push(why);
-                    prepared = asked.again(&prepared)?;
-                }
-            }
-        };
+        let (prepared, begun) = asked.begin(asked.again(&self.prepared)?, FirstThread::Worker, |_| {}, &mut lost)?;
         self.lost.extend(lost);
         self.prepared = prepared;
         self.begun = begun;

@@ -51,7 +51,7 @@ fn damaged(page: usize) -> Option<(FakeDisk, Result<Store, StoreError>)> {
 
 fn commit(store: &Store, subject: usize) -> Result<u64, CommitError> {
     let waiter = store.hand_in(record(subject))?;
-    store.land(&waiter)
+    store.await_outcome(&waiter)
 }
 
 /// One batch with a need for a damaged page once refused all batches of its flight.
@@ -73,7 +73,7 @@ fn of_the_batches_of_a_flight_those_that_need_a_damaged_page_are_refused() {
         let before = store.snapshot().len();
         let all = [good[0], bad[0], good[1], bad[1]];
         let waiters = all.map(|subject| store.hand_in(record(subject)).unwrap());
-        let outcomes = waiters.map(|waiter| store.land(&waiter));
+        let outcomes = waiters.map(|waiter| store.await_outcome(&waiter));
         for (subject, outcome) in all.iter().zip(&outcomes) {
             match outcome {
                 Ok(_) => assert!(good.contains(subject)),
@@ -132,7 +132,7 @@ fn what_is_applied_while_a_flight_is_on_its_way_is_durable_with_its_own() {
         assert_eq!((told.len(), first.outcome.get().unwrap().clone().unwrap(), store.snapshot().len()), (1, 1, 1));
 
         disk.fail_after(operations, Failure::PowerLoss);
-        let outcome = store.land(&others[1]);
+        let outcome = store.await_outcome(&others[1]);
         // A write and a sync are its only operations.
         assert_eq!(outcome.is_ok(), operations == 2, "{outcome:?}");
         assert_eq!(store.snapshot().len(), if outcome.is_ok() { 3 } else { 1 });
@@ -200,6 +200,6 @@ fn a_transaction_that_begins_asks_while_it_applies_what_is_staged() {
     }
     // Its terms and quads are counted, and those of each order.
     assert!(ends_at >= 8, "at most {ends_at} questions");
-    store.land(&waiter).unwrap();
+    store.await_outcome(&waiter).unwrap();
     assert_eq!(store.snapshot().len(), QUADS);
 }

@@ -2,6 +2,7 @@
 
 use super::loops::outer_reductions;
 use crate::exports::exports;
+use crate::records::{Code, Record, new_record};
 use crate::settings::fail;
 use crate::taskloop::{self, Numbers, cut, remembered};
 use crate::tasks::{self, Clauses, Event};
@@ -146,15 +147,15 @@ impl Data {
 /// # Safety
 /// The rule of [`Data::with_copy`].
 #[inline]
-unsafe fn record(thread: &mut crate::thread::Thread, function: RegionFn, data: Data) -> *mut tasks::Record {
+unsafe fn record(thread: &mut crate::thread::Thread, function: RegionFn, data: Data) -> *mut Record {
     let beyond = data.align.saturating_sub(64);
-    let record = tasks::new_record(thread, data.bytes + beyond);
+    let record = new_record(thread, data.bytes + beyond);
     // SAFETY: rule "Record": the record is new, with room behind it for the data and for the next address of their
     // alignment.
     unsafe {
         let behind = record.add(1).cast::<u8>();
         let to = if beyond == 0 { behind } else { behind.map_addr(|address| address.next_multiple_of(data.align)) };
-        (*record).code = tasks::Code::Call { function, data: to };
+        (*record).code = Code::Call { function, data: to };
         data.copy_to(to);
     }
     record
@@ -445,7 +446,7 @@ unsafe fn cut_loop(
         // SAFETY: rule "Record": the record is new until it is spawned; its data begin with the two bounds.
         unsafe {
             let record = record(here(), function, data);
-            if let tasks::Code::Call { data, .. } = (*record).code {
+            if let Code::Call { data, .. } = (*record).code {
                 let bounds = data.cast::<u64>();
                 *bounds = low;
                 *bounds.add(1) = high;

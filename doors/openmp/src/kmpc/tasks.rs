@@ -5,10 +5,11 @@
 
 use super::{Entry, KmpTask, Location};
 use crate::exports::exports;
+use crate::records::{Code, Record, new_record};
 use crate::reductions::{Input, Reductions};
 use crate::report;
 use crate::taskloop::{self, Numbers, cut, remembered};
-use crate::tasks::{self, Clauses, Code, Event, Record};
+use crate::tasks::{self, Clauses, Event};
 use crate::thread::{Group, here};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -121,7 +122,7 @@ pub(crate) unsafe fn drop_data(record: *mut Record) {
 unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<Entry>) -> *mut KmpTask {
     let thread = here();
     let behind = bytes.max(size_of::<KmpTask>()).next_multiple_of(16);
-    let record = tasks::new_record(thread, behind + shared_bytes);
+    let record = new_record(thread, behind + shared_bytes);
     // SAFETY: rule "Record": the memory is new, and has `behind + shared_bytes` behind the record.
     unsafe {
         let task = record.add(1).cast::<KmpTask>();
@@ -213,7 +214,7 @@ unsafe fn spawn_proxy(record: *mut Record, accesses: Vec<Access>) {
     // until `leave_proxy` ends it.
     unsafe {
         (*record).event = Event::new();
-        let caller = tasks::new_record(here(), 0);
+        let caller = new_record(here(), 0);
         (*caller).code = Code::Call { function: run_proxy, data: record.cast() };
         (*caller).event = (*record).event;
         tasks::spawn(caller, Clauses { priority: priority(record), accesses, ..Clauses::default() });

@@ -3,6 +3,7 @@
 
 use super::columns::{self, ArrowColumns, ArrowForm};
 use super::{Count, Sink, SolutionBatch, Solutions, Taker};
+use crate::begin::FirstThread;
 use crate::error::Error;
 use crate::session::{Call, CallOutcome, Prepared, RunningQuery, Watching, reading};
 use arrow_array::{BooleanArray, RecordBatch};
@@ -334,7 +335,7 @@ impl RowStream {
                 decided.form(form);
             }
         };
-        let running = call.begin_after(prepared, sink, decide)?;
+        let running = call.begin_on(FirstThread::CallerIfShort, prepared, sink, decide)?;
         let over = Arc::clone(&shared);
         running.when_done(move || over.end());
         let mut rows = RowStream { shared, running: Some(running), outcome: None };
