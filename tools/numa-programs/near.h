@@ -65,22 +65,33 @@ static inline void count_pass(int pass) {
 
 // How many tasks can be near if all threads work all the time: of a node with more vectors than its processors' share,
 // or that of the threads there if these are bound nowhere, the threads of others take the rest. So it is where the
-// first thread, which is bound nowhere, has touched its vectors from another node than that of its place.
+// first thread, which is bound nowhere, has touched its vectors from another node than that of its place. And where
+// vectors can't be shared evenly, a thread with fewer has nothing to do when others begin their last one, and may be
+// the first to take it: of 32 vectors on seven nodes, three have four, and take up to three of the others' fifth ones.
 static inline int can_be_near(void) {
-  int all = 0, near = 0, is_free = 0;
+  int all = 0, near = 0, is_free = 0, each = VECTORS, beyond = 0, idle = 0;
+  int threads[NODES], own[NODES];
   for (int node = 0; node < NODES; node++) is_free |= free_threads[node] > 0;
-  for (int turn = 0; turn < 2; turn++) {
-    for (int node = 0; node < NODES; node++) {
-      cpu_set_t there = of_node(&allowed, node);
-      int threads = is_free ? free_threads[node] : CPU_COUNT(&there), own = is_best[node] > 0 ? threads : 0;
-      if (turn == 0) {
-        all += own;
-      } else if (own > 0) {
-        int share = (VECTORS * own + all - 1) / all;
-        near += is_best[node] < share ? is_best[node] : share;
-      }
-    }
+  for (int node = 0; node < NODES; node++) {
+    cpu_set_t there = of_node(&allowed, node);
+    threads[node] = is_best[node] == 0 ? 0 : is_free ? free_threads[node] : CPU_COUNT(&there);
+    all += threads[node];
   }
-  return near;
+  for (int node = 0; node < NODES; node++) {
+    own[node] = 0;
+    if (threads[node] == 0) continue;
+    int share = (VECTORS * threads[node] + all - 1) / all;
+    own[node] = is_best[node] < share ? is_best[node] : share;
+    near += own[node];
+    if (own[node] / threads[node] < each) each = own[node] / threads[node];
+  }
+  // Of threads that are bound nowhere, it is known how many were on a node in all passes together.
+  if (is_free) return near;
+  for (int node = 0; node < NODES; node++) {
+    int more = own[node] - each * threads[node];
+    if (more > 0) beyond += more;
+    if (threads[node] > more) idle += threads[node] - more;
+  }
+  return near - (beyond < idle ? beyond : idle);
 }
 #endif

@@ -84,7 +84,8 @@ impl CertificateArgs {
 #[derive(clap::Args)]
 pub(crate) struct RootsArgs {
     /// Trusts certificates that the authorities in this PEM file have signed, and no others: those of nodes, which are
-    /// then connected by TLS alone, and of servers and buckets of https, in place of the public authorities.
+    /// then connected by TLS alone, and of servers that are followed and buckets, by https, in place of the public
+    /// authorities. SERVICE and LOAD trust the public ones.
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     tls_ca: Option<PathBuf>,
 }

@@ -247,7 +247,8 @@ impl Shared {
         };
         let refused = |why: &str| Answer::Refused { version: VERSION.to_owned(), why: why.to_owned() };
         if is_plain {
-            return greet(&mut to, &refused(TLS_ALONE));
+            let token = if hello.token.is_some() { "; the token came unencrypted: change it" } else { "" };
+            return greet(&mut to, &refused(&format!("{TLS_ALONE}{token}")));
         }
         if !self.knows(hello.token.as_deref()) {
             return greet(&mut to, &refused("the token is not the node's"));

@@ -73,9 +73,27 @@ struct MeasuredNode {
     bytes_per_second: u64,
     /// The time until which it is left out.
     left_out_until: Option<Instant>,
-    /// Words have been sent that it is left out, and it has shared no query since.
-    is_told: bool,
+    /// The reason that was told for leaving it out, if it has shared no query since.
+    told: Option<String>,
+    told_at: Option<Instant>,
 }
+
+impl MeasuredNode {
+    /// Leaves it out for some seconds. Whether that is to be told: it was not, or another reason was.
+    fn leave_out(&mut self, why: &str) -> bool {
+        self.left_out_until = Some(Instant::now() + LEFT_OUT);
+        let is_soon = self.told_at.is_some_and(|at| at.elapsed() < TOLD);
+        let is_news = !is_soon && self.told.as_deref() != Some(why);
+        if is_news {
+            (self.told, self.told_at) = (Some(why.to_owned()), Some(Instant::now()));
+        }
+        is_news
+    }
+}
+
+/// So long after a node was told to be left out, no other reason is told: one whose data are behind now and then would
+/// fill a log.
+const TOLD: Duration = Duration::from_secs(30);
 
 /// A node that was lost or has other data is left out for so long.
 const LEFT_OUT: Duration = Duration::from_secs(5);
@@ -118,7 +136,8 @@ impl QueryNodes {
                     latency_ns: 0,
                     bytes_per_second: 1,
                     left_out_until: Some(Instant::now() + LEFT_OUT),
-                    is_told: true,
+                    told: Some(why),
+                    told_at: None,
                 }
             })
         };
@@ -126,14 +145,19 @@ impl QueryNodes {
         QueryNodes { options, nodes: Mutex::new(nodes), tell: Some(Box::new(tell)) }
     }
 
-    /// Tells of those in a team that were left out before: they have made their parts.
+    /// Tells of those in a team whose leaving out was told: they have made their parts.
     fn tell_of_return(&self, team: &PeerTeam) {
         let Some(tell) = &self.tell else { return };
         let mut back = Vec::new();
-        for node in locked(&self.nodes).iter_mut().filter(|node| node.is_told && team.names.contains(&node.address)) {
-            node.is_told = false;
-            back.push(node.address.clone());
+        let mut nodes = locked(&self.nodes);
+        // One may be left out since the team was made.
+        for node in nodes.iter_mut().filter(|node| node.left_out_until.is_none() && team.names.contains(&node.address))
+        {
+            if node.told.take().is_some() {
+                back.push(node.address.clone());
+            }
         }
+        drop(nodes);
         back.iter().for_each(|address| tell(format!("{address}: it shares the work of queries again")));
     }
 
@@ -173,20 +197,24 @@ fn measured(address: &str, options: &LeadOptions, wait: Duration) -> Result<Meas
         latency_ns: u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX),
         bytes_per_second: (MEASURED as f64 / transfer.as_secs_f64()) as u64,
         left_out_until: None,
-        is_told: false,
+        told: None,
+        told_at: None,
     })
 }
 
 impl Peers for QueryNodes {
     fn team(&self, threads: usize) -> Arc<PeerTeam> {
         let mut nodes = locked(&self.nodes);
-        let now = Instant::now();
+        let (now, mut words) = (Instant::now(), Vec::new());
         for node in nodes.iter_mut() {
             // It may be back.
             if node.left_out_until.is_some_and(|until| until <= now) {
                 match measured(&node.address, &self.options.lead, Duration::ZERO) {
-                    Ok(known) => *node = MeasuredNode { is_told: node.is_told, ..known },
-                    Err(_) => node.left_out_until = Some(Instant::now() + LEFT_OUT),
+                    Ok(known) => *node = MeasuredNode { told: node.told.take(), told_at: node.told_at, ..known },
+                    Err(why) => {
+                        let why = format!("{}: {why}", node.address);
+                        words.extend(node.leave_out(&why).then_some(why));
+                    }
                 }
             }
         }
@@ -197,14 +225,19 @@ impl Peers for QueryNodes {
         let bandwidth = there.iter().map(|node| node.bytes_per_second).min().unwrap_or(1);
         let mut machines = Machines::of(&threads, latency, bandwidth);
         machines.always = self.options.always;
-        Arc::new(PeerTeam { machines, names: there.iter().map(|node| node.address.clone()).collect() })
+        let names: Vec<String> = there.iter().map(|node| node.address.clone()).collect();
+        let lacks_some = names.len() < nodes.len().min(Machines::MOST - 1);
+        drop(nodes);
+        if let Some(tell) = &self.tell {
+            words.iter().for_each(|why| tell(left_out(why)));
+        }
+        Arc::new(PeerTeam { machines, names, lacks_some })
     }
 
     fn leave_out(&self, name: &str, why: &str) {
         let mut nodes = locked(&self.nodes);
         let Some(node) = nodes.iter_mut().find(|node| node.address == name) else { return };
-        node.left_out_until = Some(Instant::now() + LEFT_OUT);
-        let is_news = !std::mem::replace(&mut node.is_told, true);
+        let is_news = node.leave_out(why);
         drop(nodes);
         if let Some(tell) = self.tell.as_ref().filter(|_| is_news) {
             tell(left_out(why));
@@ -226,6 +259,7 @@ impl Peers for QueryNodes {
                 message: format!("node {} ({name}): {why}", number + 1),
                 is_loss: true,
                 peer: Some(name.clone()),
+                told_by: None,
             })?;
             connections.push(from);
         }
@@ -293,7 +327,12 @@ impl Peers for QueryNodes {
             }
             drop(state);
             if !goes_on() {
-                return Err(PeerFailure { message: "it was ended".to_owned(), is_loss: false, peer: None });
+                return Err(PeerFailure {
+                    message: "it was ended".to_owned(),
+                    is_loss: false,
+                    peer: None,
+                    told_by: None,
+                });
             }
         }
         self.tell_of_return(team);
@@ -338,7 +377,8 @@ struct AskedState {
 impl PartListeners {
     fn lost(&self, number: usize, why: &str) -> PeerFailure {
         let name = &self.names[number];
-        PeerFailure { message: format!("node {} ({name}): {why}", number + 1), is_loss: true, peer: Some(name.clone()) }
+        let message = format!("node {} ({name}): {why}", number + 1);
+        PeerFailure { message, is_loss: true, peer: Some(name.clone()), told_by: None }
     }
 
     /// Tells a node its part, and has a thread listen to it.
@@ -369,15 +409,16 @@ impl PartListeners {
                         let message = format!("node {} ({}): {message}", number + 1, asked.names[number]);
                         // This process has planned the query well, so what the node lacks is its own fault.
                         let is_unfit = is_stale || asked.is_lenient && !is_ready && !is_lost;
-                        let peer = is_unfit.then(|| asked.names[number].clone());
-                        asked.fail(is_lost, PeerFailure { message, is_loss: is_lost || is_unfit, peer });
+                        let (told_by, is_loss) = (Some(asked.names[number].clone()), is_lost || is_unfit);
+                        let peer = told_by.clone().filter(|_| is_unfit);
+                        asked.fail(is_lost, PeerFailure { message, is_loss, peer, told_by });
                         return;
                     }
                     Err(lost) => {
                         // One that has done its part has sent all of its rows.
                         if locked(&asked.state).reports[number].is_none() {
                             let peer = Some(asked.names[number].clone());
-                            asked.fail(false, PeerFailure { message: lost.0, is_loss: true, peer });
+                            asked.fail(false, PeerFailure { message: lost.0, is_loss: true, peer, told_by: None });
                         }
                         return;
                     }
@@ -434,7 +475,8 @@ impl PeerRun for AskedNodes {
         let waited = self.0.changed.wait_timeout_while(locked(&self.0.state), self.0.silence * 2, unknown);
         let state = waited.unwrap_or_else(PoisonError::into_inner).0;
         let known = state.failure.as_ref().map(|(_, failure)| failure.clone());
-        known.or_else(|| is_consequence.then(|| PeerFailure { message: own.to_string(), is_loss: true, peer: None }))
+        let unnamed = || PeerFailure { message: own.to_string(), is_loss: true, peer: None, told_by: None };
+        known.or_else(|| is_consequence.then(unnamed))
     }
 
     fn end(&self, reports: bool) -> Vec<String> {

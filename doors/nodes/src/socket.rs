@@ -235,9 +235,7 @@ fn refusal(error: &io::Error, roots: &TlsRoots) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(error)) => roots.refusal(error),
         Some(rustls::Error::InvalidMessage(_)) => is_plain.to_owned(),
-        Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
-            "what answers there speaks TLS, and is no node of Vicus".to_owned()
-        }
+        Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => NO_NODE.to_owned(),
         Some(error) => format!("TLS fails: {error}"),
         None if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
             format!("it closes the connection when TLS begins; if {is_plain}")
@@ -245,9 +243,12 @@ fn refusal(error: &io::Error, roots: &TlsRoots) -> String {
         None if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             "it does not answer when TLS begins".to_owned()
         }
+        None if error.kind() == ErrorKind::InvalidData => error.to_string(),
         None => format!("TLS fails: {error}"),
     }
 }
+
+const NO_NODE: &str = "what answers there speaks TLS, and is no node of Vicus";
 
 /// A connection to a listener with a certificate.
 pub(crate) enum Accepted {
@@ -294,6 +295,10 @@ fn hands_shaken(mut socket: TcpStream, mut state: Connection, end: Instant) -> i
             let _ = state.write_tls(&mut socket);
             return Err(error);
         }
+    }
+    // Either end goes on without a protocol if the other one names none.
+    if state.alpn_protocol() != Some(PROTOCOL) {
+        return Err(io::Error::new(ErrorKind::InvalidData, NO_NODE));
     }
     let state = Arc::new(Mutex::new(state));
     let bytes = vec![0; READ].into_boxed_slice();

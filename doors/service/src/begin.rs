@@ -32,7 +32,7 @@ pub(crate) enum FirstThread {
 enum BeginResult {
     Runs(RunBegun),
     /// A process that was to share the work can't be had, and why.
-    Lost(String),
+    Lost(PeerFailure),
 }
 
 /// A run that has begun.
@@ -71,8 +71,12 @@ impl<S: Sink> PendingCall<'_, S> {
         loop {
             match self.try_begin(&prepared, thread, before)? {
                 BeginResult::Runs(begun) => return Ok((prepared, begun)),
-                BeginResult::Lost(why) => {
-                    lost.push(why);
+                // A loss without a name may come again.
+                BeginResult::Lost(failure) if lost.len() >= MOST_LOST => return Err(failure.into()),
+                BeginResult::Lost(failure) => {
+                    let is_repeated = lost.len() >= MOST_UNNAMED;
+                    asked_without(&prepared, &failure, is_repeated);
+                    lost.push(failure.message);
                     prepared = self.again(&prepared)?;
                 }
             }
@@ -106,10 +110,7 @@ impl<S: Sink> PendingCall<'_, S> {
                 allowance.check(Stage::Running)?;
                 match begun {
                     Ok(run) => Some(run),
-                    Err(failure) if failure.is_loss => {
-                        asked_without(prepared, &failure);
-                        return Ok(BeginResult::Lost(failure.message));
-                    }
+                    Err(failure) if failure.is_loss => return Ok(BeginResult::Lost(failure)),
                     Err(failure) => return Err(failure.into()),
                 }
             }
@@ -189,9 +190,14 @@ fn operator_info(node: &PlanNode) -> OperatorInfo {
 /// A query that loses processes more often than this has no answer.
 pub(crate) const MOST_LOST: usize = 16;
 
-/// Has later plans do without a process that was lost.
-pub(crate) fn asked_without(prepared: &Prepared, failure: &PeerFailure) {
-    if let (Some(shared), Some(peer)) = (&prepared.shared, &failure.peer) {
+/// So many losses without a name may be those of a dead process, which its silence names. Behind them, the process that
+/// tells of one is left out: it does not reach another one, which this process reaches.
+pub(crate) const MOST_UNNAMED: usize = 3;
+
+/// Has later plans do without a process that was lost, or with `is_repeated` without the one that tells of it.
+pub(crate) fn asked_without(prepared: &Prepared, failure: &PeerFailure, is_repeated: bool) {
+    let peer = failure.peer.as_ref().or(failure.told_by.as_ref().filter(|_| is_repeated));
+    if let (Some(shared), Some(peer)) = (&prepared.shared, peer) {
         shared.peers.leave_out(peer, &failure.message);
     }
 }

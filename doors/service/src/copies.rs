@@ -399,7 +399,7 @@ impl FollowOptions {
 
     /// The answer of the first server that gives one; waits for it.
     fn first<T>(&self, mut ask: impl FnMut(&StoreServer) -> Result<T, CopyError>) -> Result<T, CopyError> {
-        let (mut last, mut retry) = (String::new(), RETRY);
+        let (mut last, mut told, mut retry) = (String::new(), Vec::new(), RETRY);
         loop {
             let mut lasting = Vec::new();
             for server in &self.servers {
@@ -413,6 +413,15 @@ impl FollowOptions {
                             (self.tell)(&message);
                             last = message;
                         }
+                    }
+                }
+            }
+            // While another one is waited for.
+            if lasting.len() < self.servers.len() {
+                for message in lasting.iter().map(CopyError::to_string) {
+                    if !told.contains(&message) {
+                        (self.tell)(&message);
+                        told.push(message);
                     }
                 }
             }

@@ -68,6 +68,8 @@ pub struct PeerTeam {
     pub machines: Machines,
     /// The names of the others.
     pub names: Vec<String>,
+    /// Some that are known are left out now.
+    pub lacks_some: bool,
 }
 
 /// A query's parts in other processes. Dropping it ends them.
@@ -96,6 +98,8 @@ pub struct PeerFailure {
     pub is_loss: bool,
     /// The name of the peer at fault, if it is known.
     pub peer: Option<String>,
+    /// The name of the peer that told of it, if that is another one: it can't reach a third one.
+    pub told_by: Option<String>,
 }
 
 impl fmt::Display for PeerFailure {
@@ -121,13 +125,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Those who may share a text's work. `None` if there are none, or if the text depends on what is not sent.
+    /// Those who may share a text's work, now or later. `None` if there are none, or if the text depends on what is not sent.
     pub(crate) fn of(session: &Session, checked: &CheckedText, threads: usize) -> Option<Shared> {
         let options = session.options();
         let (peers, text) = (options.peers.as_ref()?, checked.text()?);
         let is_sent = options.given.is_empty() && options.languages.sparql.limits == SparqlLimits::default();
         let team = is_sent.then(|| peers.team(threads))?;
-        (team.machines.count() > 1).then(|| Shared { peers: Arc::clone(peers), team, text: Arc::clone(text) })
+        (team.machines.count() > 1 || team.lacks_some).then(|| Shared {
+            peers: Arc::clone(peers),
+            team,
+            text: Arc::clone(text),
+        })
     }
 
     pub(crate) fn machines(&self) -> Machines {

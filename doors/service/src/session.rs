@@ -9,7 +9,7 @@
 //!                       RunningQuery ── wait ──▶ CallOutcome
 //! ```
 
-use crate::begin::{FirstThread, MOST_LOST, OverPeers, PendingCall, RunBegun, asked_without};
+use crate::begin::{FirstThread, MOST_LOST, MOST_UNNAMED, OverPeers, PendingCall, RunBegun, asked_without};
 use crate::budget::{Admission, MemoryBudget, Share};
 use crate::cancel::Cancel;
 use crate::document::Document;
@@ -447,7 +447,8 @@ impl Call {
         let plan_bytes = plan.bytes();
         let (language, plan) = (language.name(), Box::new(plan));
         let parsing = Duration::ZERO;
-        let prepared = Prepared { language, plan, text_bytes, plan_bytes, parsing, planning, shared: None };
+        let prepared =
+            Prepared { language, plan, text_bytes, plan_bytes, parsing, planning, shared: None, lacks_peers: false };
         allowance.hold(prepared.bytes(), prepared.holders())?;
         Ok(prepared)
     }
@@ -541,6 +542,8 @@ pub struct Prepared {
     planning: Duration,
     /// Those who share its work.
     pub(crate) shared: Option<Shared>,
+    /// Others could have shared it, and were left out.
+    lacks_peers: bool,
 }
 
 impl Prepared {
@@ -551,8 +554,8 @@ impl Prepared {
 
     /// This plan, shared by these if it has parts for them.
     pub(crate) fn shared_by(self, shared: Shared) -> Prepared {
-        let is_shared = !self.plan.places().is_empty();
-        Prepared { shared: is_shared.then_some(shared), ..self }
+        let (is_shared, lacks_peers) = (!self.plan.places().is_empty(), shared.team.lacks_some);
+        Prepared { shared: is_shared.then_some(shared), lacks_peers, ..self }
     }
 
     pub(crate) fn plan(&self) -> &dyn AnyPlan {
@@ -612,7 +615,8 @@ impl Prepared {
 
     /// Whether it may be run again later, for as long as its data stay the same.
     pub fn can_be_kept(&self) -> bool {
-        self.plan.can_be_kept()
+        // With the peers that are left out now, it may be another one.
+        self.plan.can_be_kept() && !self.lacks_peers
     }
 
     pub(crate) fn prefixes(&self) -> &[(String, String)] {
@@ -878,7 +882,7 @@ impl<S: Sink> RunningQuery<S> {
             return Err(failure.into());
         }
         self.lost.push(failure.message.clone());
-        asked_without(&self.prepared, &failure);
+        asked_without(&self.prepared, &failure, self.lost.len() > MOST_UNNAMED);
         let RunningQuery { session, allowance, sink, handed, .. } = &*self;
         let asked = PendingCall { session, allowance, sink, handed };
         let mut lost = Vec::new();

@@ -44,6 +44,20 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     if all.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(all) }
 }
 
+/// The sections of a PEM text that are certificates.
+fn certificates_alone(pem: &str) -> String {
+    let (mut alone, mut is_within) = (String::new(), false);
+    for line in pem.lines() {
+        is_within |= line.trim_end() == "-----BEGIN CERTIFICATE-----";
+        if is_within {
+            alone.push_str(line.trim_end());
+            alone.push('\n');
+        }
+        is_within &= line.trim_end() != "-----END CERTIFICATE-----";
+    }
+    alone
+}
+
 /// A certificate chain with its key: what listens shows it to clients.
 #[derive(Clone, Debug)]
 pub struct TlsCertificate(Arc<ServerConfig>);
@@ -113,11 +127,11 @@ impl TlsRoots {
             .map_err(|error| error.to_string())?
             .with_root_certificates(store)
             .with_no_client_auth();
-        let (name, pem, config) = (name.to_owned(), pem.to_owned(), Arc::new(config));
+        let (name, pem, config) = (name.to_owned(), certificates_alone(pem), Arc::new(config));
         Ok(TlsRoots(Arc::new(Roots { name, pem, certificates, config })))
     }
 
-    /// The text.
+    /// The certificates as text, without what else the file had, such as the authority's key.
     pub fn pem(&self) -> &str {
         &self.0.pem
     }
@@ -231,6 +245,15 @@ pub(crate) fn untrusted(error: &ureq::Error, roots: Option<&TlsRoots>) -> Option
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    /// What happened: a file with the authority's key went to each node as it was.
+    #[test]
+    fn roots_are_sent_without_keys() {
+        let certificate = "-----BEGIN CERTIFICATE-----\nAAAA\nBBBB\n-----END CERTIFICATE-----\n";
+        let key = "-----BEGIN PRIVATE KEY-----\nCCCC\n-----END PRIVATE KEY-----\n";
+        let text = format!("a word\n{key}{certificate}{key}\r\n{}", certificate.replace('\n', "\r\n"));
+        assert_eq!(certificates_alone(&text), certificate.repeat(2));
+    }
 
     #[test]
     fn names_and_days_are_as_people_write_them() {

@@ -934,7 +934,9 @@ def open(
     where = os.path.abspath(os.fspath(path))
     others = list(nodes)
     token = node_token or os.environ.get("VICUS_NODE_TOKEN") or None
-    roots = None if tls_ca is None else os.fspath(tls_ca)
+    if tls_ca is not None and not others:
+        raise errors.ArgumentError("`tls_ca` is for `nodes`")
+    roots = None if tls_ca is None else os.path.abspath(os.fspath(tls_ca))
     return Database(
         _vicus.Data.open(where, create, read_only, threads, (others, token, roots)),
         (where, threads, create, read_only, others, roots),

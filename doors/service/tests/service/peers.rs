@@ -163,7 +163,7 @@ impl Peers for Local {
         let all: Vec<usize> = std::iter::once(threads).chain((0..names.len()).map(|peer| 1 + peer % 3)).collect();
         let mut machines = Machines::of(&all, 100_000, 1 << 30);
         machines.always = self.always;
-        Arc::new(PeerTeam { machines, names })
+        Arc::new(PeerTeam { machines, names, lacks_some: !left_out.is_empty() })
     }
 
     fn leave_out(&self, name: &str, _: &str) {
@@ -186,6 +186,7 @@ impl Peers for Local {
                 message: format!("{name}: {message}"),
                 is_loss: is_stale,
                 peer: is_stale.then(|| name.clone()),
+                told_by: None,
             })?;
             let request = host.service().runtime().submit_within(&part.model, part.operators, options);
             requests.push((request, part.boxes, part.sends));
@@ -307,6 +308,87 @@ fn lines(
         lines[usize::from(!graph)..].sort_unstable();
     }
     Ok((lines, outcome))
+}
+
+/// Peers of which the first one can't reach another. Each beginning fails by a loss without a name; without a teller,
+/// nobody can be left out.
+struct Apart {
+    local: Local,
+    tells: bool,
+    begun: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl std::fmt::Debug for Apart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Apart").finish_non_exhaustive()
+    }
+}
+
+impl Peers for Apart {
+    fn team(&self, threads: usize) -> Arc<PeerTeam> {
+        self.local.team(threads)
+    }
+
+    fn leave_out(&self, name: &str, why: &str) {
+        self.local.leave_out(name, why);
+    }
+
+    fn begin(
+        &self,
+        team: &PeerTeam,
+        job: &str,
+        memory: Option<u64>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<dyn PeerRun>, PeerFailure> {
+        let teller = Local::name(0);
+        if !team.names.contains(&teller) {
+            return self.local.begin(team, job, memory, goes_on);
+        }
+        self.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let message = format!("{teller}: peer 1 can't be reached");
+        Err(PeerFailure { message, is_loss: true, peer: None, told_by: self.tells.then_some(teller) })
+    }
+}
+
+/// What happened: such a query was begun again for ever.
+#[test]
+fn a_peer_that_does_not_reach_another_is_left_out_or_ends_the_query() {
+    let (strategy, data) = ("vicus", people(17));
+    let service = service(strategy, 1 << 30);
+    let text = with_prefix(SHARED[1]);
+    let (expected, _) = lines(&service, &data, small(None), &text).expect("one answers");
+    for tells in [true, false] {
+        let begun = Arc::default();
+        let local = Local::of(strategy, [data.clone(), data.clone()], true);
+        let apart = Apart { local, tells, begun: Arc::clone(&begun) };
+        let options = SessionOptions { peers: Some(Arc::new(apart)), ..small(None) };
+        let answer = lines(&service, &data, options, &text);
+        let begun = begun.load(std::sync::atomic::Ordering::Relaxed);
+        if tells {
+            let (found, outcome) = answer.expect("two answer");
+            assert_eq!((found, begun), (expected.clone(), 4));
+            assert_eq!(outcome.replanned.map(|(plan, lost)| (plan.is_shared(), lost.len())), Some((true, 4)));
+        } else {
+            let error = answer.expect_err("no team answers").to_string();
+            assert!(error.contains("peer 1 can't be reached") && begun == 17, "{error}, begun {begun} times");
+        }
+    }
+}
+
+/// What happened: a plan without a peer that was left out was kept, and its text was not shared again.
+#[test]
+fn a_plan_without_a_peer_that_is_left_out_is_not_kept() {
+    let data = people(17);
+    let service = service("las", 1 << 30);
+    for left_out in 0..3 {
+        let local = Local::of("las", [data.clone(), data.clone()], true);
+        (0..left_out).for_each(|peer| local.leave_out(&Local::name(peer), "a test"));
+        let prepared = service.session(&data, small(Some(local))).call().unwrap().prepare(&with_prefix(SHARED[0]));
+        let prepared = prepared.unwrap();
+        assert_eq!((prepared.is_shared(), prepared.can_be_kept()), (left_out < 2, false), "{left_out} left out");
+    }
+    let alone = service.session(&data, small(None)).call().unwrap().prepare(&with_prefix(SHARED[0])).unwrap();
+    assert!(alone.can_be_kept());
 }
 
 #[test]
