@@ -196,6 +196,8 @@ def test_queries_are_shared_by_tls(tmp_path: pathlib.Path) -> None:
                     vicus.open(store, nodes=[address], tls_ca=tls_ca)
         finally:
             node.kill()
+    with pytest.raises(vicus.ArgumentError, match="is for `nodes`"):
+        vicus.open(store, tls_ca=roots)
 
 
 class Process:
