@@ -601,8 +601,8 @@ impl Store {
         }
     }
 
-    /// Stages a record for [`Store::await_outcome`]; its changes make this snapshot. The caller has read the record once, and
-    /// has the turn to change data. `refused`: how often others had been refused when its transaction began.
+    /// Stages a record for [`Store::await_outcome`]; its changes make this snapshot. The caller has read the record once,
+    /// and has the turn to change data. `refused`: how often others had been refused when its transaction began.
     pub(crate) fn stage(
         &self,
         record: Vec<u8>,
@@ -621,8 +621,8 @@ impl Store {
         Ok(waiter)
     }
 
-    /// Stages a record that looks at nothing, for [`Store::await_outcome`]; if another caller has the turn to change data,
-    /// behind that caller's changes.
+    /// Stages a record that looks at nothing, for [`Store::await_outcome`]; if another caller has the turn to change
+    /// data, behind that caller's changes.
     pub(crate) fn hand_in(&self, record: Vec<u8>) -> Result<Arc<Waiter>, CommitError> {
         let mut state = lock(&self.state);
         state.check_writes()?;
@@ -769,9 +769,9 @@ impl Store {
         self.tell_watchers();
     }
 
-    /// Waits until all staged transactions are durable or refused: the callers of [`Store::await_outcome`] see to it. This
-    /// caller has the turn to change data, so no more is staged meanwhile. Asks now and then whether
-    /// it is to wait.
+    /// Waits until all staged transactions are durable or refused: the callers of [`Store::await_outcome`] see to it.
+    /// This caller has the turn to change data, so no more is staged meanwhile. Asks now and then whether it is to
+    /// wait.
     pub(crate) fn await_all_staged(&self, ask: &Ask) -> Result<(), StoreError> {
         let Some(last) = self.hurry() else { return Ok(()) };
         let mut ready = || lock(&self.state).staging.is_empty();

@@ -58,8 +58,8 @@ impl<S: Sink> PendingCall<'_, S> {
         Call { session: self.session.clone(), allowance: self.allowance.clone() }.prepare(&shared.text)
     }
 
-    /// Begins a run: of this plan, or of one without the processes that are lost meanwhile, whose reasons go into `lost`.
-    /// `before` is shown the solutions.
+    /// Begins a run: of this plan, or of one without the processes that are lost meanwhile, whose reasons go into
+    /// `lost`. `before` is shown the solutions.
     pub(crate) fn begin(
         &self,
         mut prepared: Arc<Prepared>,

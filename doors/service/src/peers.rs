@@ -125,7 +125,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Those who may share a text's work, now or later. `None` if there are none, or if the text depends on what is not sent.
+    /// Those who may share a text's work, now or later. `None` if there are none, or if the text depends on what is not
+    /// sent.
     pub(crate) fn of(session: &Session, checked: &CheckedText, threads: usize) -> Option<Shared> {
         let options = session.options();
         let (peers, text) = (options.peers.as_ref()?, checked.text()?);
