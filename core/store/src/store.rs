@@ -601,8 +601,8 @@ impl Store {
         }
     }
 
-    /// Stages a record for [`Store::await_outcome`]; its changes make this snapshot. The caller has read the record once,
-    /// and has the turn to change data. `refused`: how often others had been refused when its transaction began.
+    /// Stages a record for [`Store::await_outcome`]; its changes make this snapshot. The caller has read the record
+    /// once, and has the turn to change data. `refused`: how often others had been refused when its transaction began.
     pub(crate) fn stage(
         &self,
         record: Vec<u8>,
