@@ -10,6 +10,7 @@
 //!  options.rs      the options of a query
 //!  rows.rs         an answer: tuples of terms, or a stream of Arrow
 //!  frames.rs       frames of others as tables of SQL
+//!  attached.rs     what the interpreter keeps for a thread of a runtime
 //!  pipes.rs        pipes whose other end may be silent
 //!  transaction.rs  several updates as one, on a thread of its own
 //!  runtime.rs      threads under a strategy, placed arrays
@@ -20,6 +21,7 @@
 //! The calling thread never works on what takes long: it waits in slices, and looks for signals between them. Ctrl-C
 //! then cancels the call by the call's own handle.
 
+mod attached;
 mod data;
 mod errors;
 mod frames;

@@ -3,6 +3,7 @@
 //! A box in Python holds the interpreter only while it runs, and no seat while it waits for it: it runs in a section
 //! that may block. Its exception fails its request, and comes back as the cause of the request's own.
 
+use crate::attached;
 use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
 use crate::frames::{Frame, checked, stream};
@@ -162,7 +163,7 @@ fn same_columns(given: &Schema, wanted: &Schema) -> bool {
 impl Operator for Stepper {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
-        let stepped = turn.blocking(|| Python::attach(|py| self.enter(py, &envelope)));
+        let stepped = turn.blocking(|| attached::attach(|py| self.enter(py, &envelope)));
         for batch in stepped.map_err(Raised)? {
             let made = Envelope::from_arrow(&batch)?;
             if made.rows() > 0 {
@@ -180,7 +181,7 @@ impl Drop for Stepper {
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
             // Its generator may wait on a thread of its own.
-            Python::attach(|py| {
+            attached::attach(|py| {
                 let _ = state.call_method0(py, "close");
             });
         }

@@ -347,7 +347,7 @@ impl Rows {
         most: usize,
         seconds: f64,
     ) -> PyResult<(Bound<'py, PyList>, bool)> {
-        let until = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 60.0));
+        let until = wait::until(seconds).map_err(|failure| self.exception(py, failure))?;
         let read = self.shared.each_slice(py, |state| {
             let kept = |state: &State| state.kept.iter().map(|piece| piece.batch().rows()).sum::<usize>();
             let rows = kept(state);

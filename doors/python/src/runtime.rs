@@ -1,5 +1,6 @@
 //! Threads under a strategy, and arrays whose memory is placed on nodes.
 
+use crate::attached;
 use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
 use crate::options::Cancel;
@@ -156,7 +157,7 @@ impl Runtime {
                     if is_failed.load(Ordering::Relaxed) || is_over.is_cancelled() {
                         return;
                     }
-                    let called = Python::attach(|py| {
+                    let called = attached::attach(|py| {
                         let thread = ident(py)?;
                         inside.enter(py, thread, None);
                         let called = function.call1(py, (part,));

@@ -1,7 +1,8 @@
 //! Waits that look for signals: Python runs the handlers of signals on its main thread, and only while that thread has
 //! the interpreter.
 
-use crate::errors::{Failure, Outcome};
+use crate::attached;
+use crate::errors::{Failure, Outcome, exception};
 use crate::options;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -95,6 +96,11 @@ impl Bounds {
 pub(crate) fn seconds(timeout: f64) -> Outcome<Duration> {
     Duration::try_from_secs_f64(timeout)
         .map_err(|_| Failure::argument(format_args!("timeout is a number of seconds, and {timeout} is none")))
+}
+
+/// The end of a short wait: so many seconds from now, or a minute.
+pub(crate) fn until(timeout: f64) -> Outcome<Instant> {
+    Ok(Instant::now() + seconds(timeout)?.min(Duration::from_secs(60)))
 }
 
 /// Does work that `bounds` end, without the interpreter. A thread of its own works if this one has to look for signals,
@@ -191,16 +197,19 @@ impl Drop for UnfinishedWork {
     }
 }
 
-/// Waits until no such work is left, but no longer than so many seconds. An interpreter that ends takes its threads
-/// down where they next want it, and Rust's frames bear that no more than the process's end.
+/// The interpreter is about to end: waits until no such work is left, but no longer than so many seconds, or a minute.
+/// An interpreter that ends takes its threads down where they next want it, and Rust's frames bear that no more than the
+/// process's end.
 #[pyfunction]
-pub(crate) fn wait_for_unfinished(py: Python<'_>, seconds: f64) {
-    let until = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 60.0));
+pub(crate) fn wait_for_unfinished(py: Python<'_>, seconds: f64) -> PyResult<()> {
+    let until = until(seconds).map_err(|failure| exception(py, failure, None))?;
+    attached::leave_states();
     py.detach(|| {
         while UNFINISHED.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
+    Ok(())
 }
 
 /// The outcome of work on another thread.
@@ -240,6 +249,8 @@ pub(crate) struct UserThreads {
     threads: Mutex<Vec<c_long>>,
     /// `threading.Thread`s that such code has of its own.
     own: Mutex<Vec<Py<PyAny>>>,
+    /// Exceptions were raised in threads inside.
+    is_interrupted: AtomicBool,
 }
 
 impl UserThreads {
@@ -255,21 +266,21 @@ impl UserThreads {
         if let Some(at) = inside.iter().position(|other| *other == thread) {
             inside.swap_remove(at);
         }
+        drop(inside);
         if let Some(own) = own {
             lock(&self.own).retain(|other| other.as_ptr() != own.as_ptr());
+        }
+        if self.is_interrupted.load(Ordering::Acquire) {
+            // It may have come behind the last step of the code: the next code on this thread is another call's.
+            raise_in(thread, std::ptr::null_mut());
         }
     }
 
     /// Raises the package's `_Ended` in all of them.
     pub(crate) fn interrupt(&self, py: Python<'_>) {
         let Ok(ended) = py.import("vicus._errors").and_then(|module| module.getattr("_Ended")) else { return };
-        let raise = |thread: c_long| {
-            #[expect(unsafe_code, reason = "PyO3 has no call of its own for it")]
-            // SAFETY: this thread has the interpreter. Of a thread that is no more nothing happens.
-            unsafe {
-                pyo3::ffi::PyThreadState_SetAsyncExc(thread, ended.as_ptr());
-            }
-        };
+        let raise = |thread| raise_in(thread, ended.as_ptr());
+        self.is_interrupted.store(true, Ordering::Release);
         // Not under the lock, since Python runs: a thread with the interpreter might wait for the lock meanwhile.
         let own: Vec<Py<PyAny>> = lock(&self.own).iter().map(|thread| thread.clone_ref(py)).collect();
         for thread in own {
@@ -282,6 +293,15 @@ impl UserThreads {
         }
         // Under the lock: a thread that has left may be inside for another call.
         lock(&self.threads).iter().copied().for_each(raise);
+    }
+}
+
+/// Has an exception raised in a thread at its next step; null takes it back. The caller has the interpreter.
+fn raise_in(thread: c_long, exception: *mut pyo3::ffi::PyObject) {
+    #[expect(unsafe_code, reason = "PyO3 has no call of its own for it")]
+    // SAFETY: the caller has the interpreter. Of a thread that is no more nothing happens.
+    unsafe {
+        pyo3::ffi::PyThreadState_SetAsyncExc(thread, exception);
     }
 }
 

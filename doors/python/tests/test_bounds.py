@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -211,6 +212,51 @@ else:
 # Others go on meanwhile.
 assert len(vicus.Network("box n = numbers(to: 5); box r = collect; n -> r;").run().rows) == 5
 ended.set()
+""")
+
+
+def test_an_interrupt_stays_with_its_call() -> None:
+    """Threads keep the interpreter's state between two calls: an exception for the code of one must not meet the next."""
+
+    def busy(batch: Any) -> Any:
+        for _ in range(500):
+            pass
+        return batch
+
+    cut, whole = vicus.Network(), vicus.Network()
+    cut.library("numbers", to=4_000_000) | busy | cut.collect()
+    whole.library("numbers", to=5) | busy | whole.collect()
+    seed = random.randrange(1 << 32)
+    chance, late = random.Random(seed), 0
+    for number in range(300):
+        try:
+            cut.run(timeout=chance.uniform(0.0001, 0.008))
+        except vicus.Timeout:
+            late += 1
+        assert len(whole.run().rows) == 5, (seed, number)
+    assert late > 0, seed
+
+
+def test_one_thread_goes_on_beside_a_box_that_waits(python: Callable[..., Any]) -> None:
+    python("""
+import os, threading
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import vicus
+began, ended, told = threading.Event(), threading.Event(), []
+def waits(batch):
+    began.set()
+    told.append(ended.wait(60))
+    return batch
+net = vicus.Network()
+net.library("numbers", to=5) | waits | net.collect()
+runs = threading.Thread(target=net.run)
+runs.start()
+assert began.wait(60)
+# The one thread waits in the box, and another one works for it.
+assert len(vicus.Network("box n = numbers(to: 5); box r = collect; n -> r;").run().rows) == 5
+ended.set()
+runs.join()
+assert told == [True]
 """)
 
 

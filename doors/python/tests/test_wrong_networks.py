@@ -11,6 +11,7 @@ import sys
 import tempfile
 from typing import Any, Callable, Iterator
 
+import pytest
 import vicus
 from test_wrong import EXPECTED, odd_things
 from vicus import _vicus
@@ -318,6 +319,12 @@ def attack(seed: int, steps: int) -> None:
             net = vicus.Network("box n = numbers(to: 9) on node 1; box rows = collect; n -> rows;")
             assert len(net.run(nodes=[node.address]).rows) == 9
         os.chdir("/")
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), -1.0, float("inf")])
+def test_a_wait_of_no_time_is_refused(seconds: float) -> None:
+    with pytest.raises(vicus.ArgumentError, match="number of seconds"):
+        _vicus.wait_for_unfinished(seconds)
 
 
 def test_nothing_ends_the_interpreter() -> None:
