@@ -668,33 +668,65 @@ pub(crate) fn connect(
     wait: Duration,
 ) -> Result<(BufReader<ReadHalf>, (usize, usize)), String> {
     let began = Instant::now();
-    let patience = options.silence.max(Duration::from_secs(1));
+    let patience = patience(options);
     loop {
         let addresses = address.to_socket_addrs().map_err(|error| format!("the address is not understood: {error}"))?;
+        // A link may come before its network, and then waits for it; a node answers anybody else at once.
+        let answers = if hello.link.is_some() { GREETING + EARLY } else { patience };
         let mut failed = None;
         for one in addresses {
             match TcpStream::connect_timeout(&one, patience) {
-                Ok(socket) => return greet_node(socket, address, hello, options.roots.as_ref()),
-                Err(error) => failed = Some(error),
+                Ok(socket) => match greet_node(socket, address, hello, options.roots.as_ref(), answers) {
+                    Err(Ungreeted::Silent) => failed = Some((true, SILENT.to_owned())),
+                    Err(Ungreeted::Refused(why)) => return Err(why),
+                    Ok(greeted) => return Ok(greeted),
+                },
+                Err(error) => {
+                    let is_down = error.kind() == io::ErrorKind::ConnectionRefused;
+                    failed = Some((is_down, format!("it can't be reached: {error}")));
+                }
             }
         }
-        let Some(error) = failed else { return Err("the name has no address".to_owned()) };
-        if error.kind() != io::ErrorKind::ConnectionRefused || began.elapsed() >= wait {
-            return Err(format!("it can't be reached: {error}"));
+        let Some((may_come, why)) = failed else { return Err("the name has no address".to_owned()) };
+        if !may_come || began.elapsed() >= wait {
+            return Err(why);
         }
         thread::sleep(Duration::from_millis(50));
     }
 }
 
+/// A node that is there answers within this time, whatever it works on.
+pub(crate) fn patience(options: &LeadOptions) -> Duration {
+    options.silence.max(Duration::from_secs(1))
+}
+
+/// Why a node is not talked to.
+enum Ungreeted {
+    /// It says nothing.
+    Silent,
+    /// It refuses, or is no node, for this reason.
+    Refused(String),
+}
+
+impl From<String> for Ungreeted {
+    fn from(why: String) -> Ungreeted {
+        Ungreeted::Refused(why)
+    }
+}
+
+const SILENT: &str = "it does not answer";
+
+/// `answers`: it has so long to answer.
 fn greet_node(
     socket: TcpStream,
     address: &str,
     hello: &Hello,
     roots: Option<&TlsRoots>,
-) -> Result<(BufReader<ReadHalf>, (usize, usize)), String> {
-    let end = Instant::now() + GREETING + EARLY;
+    answers: Duration,
+) -> Result<(BufReader<ReadHalf>, (usize, usize)), Ungreeted> {
+    let end = Instant::now() + answers;
     socket.set_write_timeout(Some(GREETING)).map_err(|error| error.to_string())?;
-    let half = connected(socket, address, roots, GREETING)?;
+    let half = connected(socket, address, roots, GREETING.min(answers))?;
     let answered = || {
         let mut to = half.write_half()?;
         let mut from = BufReader::with_capacity(64 << 10, half);
@@ -705,14 +737,14 @@ fn greet_node(
     match answered() {
         Ok((from, Answer::Welcome { threads, nodes })) => Ok((from, (threads, nodes))),
         Ok((_, Answer::Refused { version, .. })) if version != VERSION => {
-            Err(format!("it has version {version}, and this program {VERSION}: all processes have the same"))
+            Err(format!("it has version {version}, and this program {VERSION}: all processes have the same").into())
         }
-        Ok((_, Answer::Refused { why, .. })) => Err(format!("it refuses: {why}")),
+        Ok((_, Answer::Refused { why, .. })) => Err(format!("it refuses: {why}").into()),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-            Err("it does not answer".to_owned())
+            Err(Ungreeted::Silent)
         }
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err("it closes the connection".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err("it closes the connection".to_owned().into()),
+        Err(error) => Err(error.to_string().into()),
     }
 }
 

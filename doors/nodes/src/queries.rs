@@ -4,7 +4,7 @@ use crate::control::{AttemptId, Control, FromNode, Hello, ProcessAt, Run, ToNode
 use crate::lead::LeadOptions;
 use crate::link::{LinkLost, LinkOptions};
 use crate::locked;
-use crate::node::{VERSION, Ways, connect, is_lost, window};
+use crate::node::{VERSION, Ways, connect, is_lost, patience, window};
 use crate::port::{inlet, outlet};
 use crate::socket::ReadHalf;
 use std::collections::BTreeMap;
@@ -58,11 +58,13 @@ pub struct QueryNodesOptions {
 /// Nodes that share the work of queries.
 pub struct QueryNodes {
     options: QueryNodesOptions,
-    nodes: Mutex<Vec<MeasuredNode>>,
+    nodes: Arc<Mutex<Vec<MeasuredNode>>>,
     /// Takes words on nodes that are left out and come back. Queries are asked without any that makes no part of them;
     /// without this, one that has no copy of the data is an error.
-    tell: Option<Box<dyn Fn(String) + Send + Sync>>,
+    tell: Option<Arc<Tell>>,
 }
+
+type Tell = dyn Fn(String) + Send + Sync;
 
 /// A node, and its last measurement.
 #[derive(Clone, Debug)]
@@ -101,6 +103,9 @@ const LEFT_OUT: Duration = Duration::from_secs(5);
 /// The bytes that the network is measured with.
 const MEASURED: usize = 1 << 20;
 
+/// They take no longer than this on a network that is worth to be shared.
+const TRANSFER: Duration = Duration::from_secs(10);
+
 /// While a query waits for nodes, it looks so often whether it goes on.
 const LOOKED: Duration = Duration::from_millis(50);
 
@@ -117,7 +122,7 @@ impl QueryNodes {
             measured(address, &options.lead, options.lead.wait).map_err(|why| format!("{address}: {why}"))
         };
         let nodes = addresses.iter().map(known).collect::<Result<Vec<MeasuredNode>, String>>()?;
-        Ok(QueryNodes { options, nodes: Mutex::new(nodes), tell: None })
+        Ok(QueryNodes { options, nodes: Arc::new(Mutex::new(nodes)), tell: None })
     }
 
     /// The variant for a server, which begins, and goes on, without nodes that can't be had or have other data, and
@@ -142,7 +147,7 @@ impl QueryNodes {
             })
         };
         let nodes = addresses.iter().map(known).collect();
-        QueryNodes { options, nodes: Mutex::new(nodes), tell: Some(Box::new(tell)) }
+        QueryNodes { options, nodes: Arc::new(Mutex::new(nodes)), tell: Some(Arc::new(tell)) }
     }
 
     /// Tells of those in a team whose leaving out was told: they have made their parts.
@@ -161,6 +166,32 @@ impl QueryNodes {
         back.iter().for_each(|address| tell(format!("{address}: it shares the work of queries again")));
     }
 
+    /// Measures a node that was left out, on a thread of its own: one that says nothing takes seconds. Without a thread
+    /// it is left out for some time more.
+    fn look_for(&self, address: String) {
+        let (nodes, options, tell) = (Arc::clone(&self.nodes), self.options.lead.clone(), self.tell.clone());
+        let look = move || {
+            let found = measured(&address, &options, Duration::ZERO);
+            let mut nodes = locked(&nodes);
+            let Some(node) = nodes.iter_mut().find(|node| node.address == address) else { return };
+            let news = match found {
+                Ok(known) => {
+                    *node = MeasuredNode { told: node.told.take(), told_at: node.told_at, ..known };
+                    None
+                }
+                Err(why) => {
+                    let why = format!("{address}: {why}");
+                    node.leave_out(&why).then_some(why)
+                }
+            };
+            drop(nodes);
+            if let (Some(why), Some(tell)) = (news, tell) {
+                tell(left_out(&why));
+            }
+        };
+        drop(thread::Builder::new().name("vicus-measure".to_owned()).spawn(look));
+    }
+
     fn hello(&self) -> Hello {
         Hello { version: VERSION.to_owned(), token: self.options.lead.token.clone(), link: None }
     }
@@ -177,20 +208,20 @@ fn measured(address: &str, options: &LeadOptions, wait: Duration) -> Result<Meas
     let (mut from, (threads, _)) = connect(address, &hello, options, wait)?;
     let mut to = from.get_ref().write_half().map_err(|error| error.to_string())?;
     let _ = to.set_nodelay();
-    let _ = from.get_mut().set_read_timeout(Duration::from_secs(10));
-    let mut trip = |bytes: usize| -> Result<Duration, String> {
+    let mut trip = |bytes: usize, most: Duration| -> Result<Duration, String> {
+        let _ = from.get_mut().set_read_timeout(most);
         let line = line_of(&ToNode::Measure("x".repeat(bytes))).map_err(|error| error.to_string())?;
         let began = Instant::now();
         to.write_all(&line).map_err(|error| error.to_string())?;
-        match heard(&mut from, address, Duration::from_secs(10)) {
+        match heard(&mut from, address, most) {
             Ok(FromNode::Measured) => Ok(began.elapsed()),
             Ok(_) => Err("it answers another question".to_owned()),
             Err(lost) => Err(lost.0),
         }
     };
-    let trips = (0..TRIES).map(|_| trip(0)).collect::<Result<Vec<Duration>, String>>()?;
+    let trips = (0..TRIES).map(|_| trip(0, patience(options))).collect::<Result<Vec<Duration>, String>>()?;
     let latency = trips.into_iter().min().unwrap_or_default();
-    let transfer = trip(MEASURED)?.saturating_sub(latency).max(Duration::from_nanos(1));
+    let transfer = trip(MEASURED, TRANSFER)?.saturating_sub(latency).max(Duration::from_nanos(1));
     Ok(MeasuredNode {
         address: address.to_owned(),
         threads,
@@ -205,18 +236,11 @@ fn measured(address: &str, options: &LeadOptions, wait: Duration) -> Result<Meas
 impl Peers for QueryNodes {
     fn team(&self, threads: usize) -> Arc<PeerTeam> {
         let mut nodes = locked(&self.nodes);
-        let (now, mut words) = (Instant::now(), Vec::new());
-        for node in nodes.iter_mut() {
-            // It may be back.
-            if node.left_out_until.is_some_and(|until| until <= now) {
-                match measured(&node.address, &self.options.lead, Duration::ZERO) {
-                    Ok(known) => *node = MeasuredNode { told: node.told.take(), told_at: node.told_at, ..known },
-                    Err(why) => {
-                        let why = format!("{}: {why}", node.address);
-                        words.extend(node.leave_out(&why).then_some(why));
-                    }
-                }
-            }
+        let now = Instant::now();
+        for node in nodes.iter_mut().filter(|node| node.left_out_until.is_some_and(|until| until <= now)) {
+            // It may be back. Queries go on without it meanwhile.
+            node.left_out_until = Some(now + LEFT_OUT);
+            self.look_for(node.address.clone());
         }
         let there: Vec<&MeasuredNode> =
             nodes.iter().filter(|node| node.left_out_until.is_none()).take(Machines::MOST - 1).collect();
@@ -228,9 +252,6 @@ impl Peers for QueryNodes {
         let names: Vec<String> = there.iter().map(|node| node.address.clone()).collect();
         let lacks_some = names.len() < nodes.len().min(Machines::MOST - 1);
         drop(nodes);
-        if let Some(tell) = &self.tell {
-            words.iter().for_each(|why| tell(left_out(why)));
-        }
         Arc::new(PeerTeam { machines, names, lacks_some })
     }
 

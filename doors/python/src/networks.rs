@@ -8,7 +8,7 @@ use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
 use crate::frames::{Frame, checked, stream};
 use crate::options::{Cancel, Text};
-use crate::threads::Threads;
+use crate::threads::{OwnThreads, Threads};
 use crate::wait::{Bounds, GRACE, UnfinishedWork, UserThreads, ident, leaving};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader as _};
@@ -243,7 +243,7 @@ struct Built {
     network: Network,
     threads: Threads,
     /// A runtime of the network's own, with its strategy.
-    own: Option<Runtime>,
+    own: Option<OwnThreads>,
     /// The threads on which its boxes run Python.
     inside: Arc<UserThreads>,
 }
@@ -253,7 +253,7 @@ struct Parsed {
     text: NetworkText,
     kinds: Kinds,
     threads: Threads,
-    own: Option<Runtime>,
+    own: Option<OwnThreads>,
     inside: Arc<UserThreads>,
 }
 
@@ -320,7 +320,7 @@ fn parsed(
                 Records::All => builder.record(EVENTS),
                 Records::Last(time) => builder.record_last_time(time, EVENTS_OF_TIME),
             };
-            Some(builder.try_start().map_err(|error| Failure::new("SystemError", error))?)
+            Some(OwnThreads::new(builder.try_start().map_err(|error| Failure::new("SystemError", error))?))
         }
     };
     let shared = Threads::new(if own.is_some() { None } else { threads })?;
@@ -413,7 +413,7 @@ pub(crate) fn run_network(
         let counts = request.counts();
         py.detach(|| drop(request));
         if let (Some(file), Some(runtime)) = (file, built.own) {
-            py.detach(|| write_trace(file, runtime.trace()))?;
+            py.detach(|| write_trace(file, runtime.into_trace()))?;
         }
         outcome?;
         Ok((taken(rows), counted(&built.network, counts)))

@@ -6,7 +6,10 @@
 use crate::errors::{Failure, Outcome};
 use crate::wait::without_interpreter;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
+use vicus::kit::machine::MachineRuntime;
+use vicus::trace::Trace;
 use vicus::{Runtime, environment};
 use vicus_service::{MemoryBudget, Service};
 
@@ -72,7 +75,7 @@ impl Threads {
     }
 
     /// The threads of one that was made here just now.
-    pub(crate) fn runtime(&self) -> &vicus::kit::machine::MachineRuntime {
+    pub(crate) fn runtime(&self) -> &MachineRuntime {
         self.service.as_ref().expect("it is there until the drop").runtime()
     }
 
@@ -91,5 +94,35 @@ impl Drop for Threads {
             // Its threads may want the interpreter before they end.
             without_interpreter(|| drop(last));
         }
+    }
+}
+
+/// The threads of one call, or of one object.
+pub(crate) struct OwnThreads(Option<Runtime>);
+
+impl OwnThreads {
+    pub(crate) fn new(runtime: Runtime) -> OwnThreads {
+        OwnThreads(Some(runtime))
+    }
+
+    /// What they have recorded, if they have. Ends them: the caller has no interpreter.
+    pub(crate) fn into_trace(mut self) -> Option<Trace> {
+        self.0.take().and_then(Runtime::trace)
+    }
+}
+
+impl Deref for OwnThreads {
+    type Target = MachineRuntime;
+
+    fn deref(&self) -> &MachineRuntime {
+        self.0.as_deref().expect("it is there until the drop")
+    }
+}
+
+impl Drop for OwnThreads {
+    fn drop(&mut self) {
+        let own = self.0.take();
+        // They may want the interpreter before they end.
+        without_interpreter(|| drop(own));
     }
 }

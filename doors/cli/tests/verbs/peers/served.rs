@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -232,6 +233,48 @@ fn a_server_begins_without_wrong_nodes_and_says_why() {
     let server = Server::start(&store, &[&strict.address], &["--node-token", "good"]);
     assert_eq!(server.machines(), 2, "{}", server.said());
     assert_eq!(server.rows(EDGES).unwrap().len(), 301);
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// What happened: a server looked whether a stopped node was back while all its queries waited for the look, 20 seconds
+/// long, and again five seconds behind it.
+#[test]
+fn queries_go_on_while_a_silent_node_is_looked_for() {
+    let folder = folder("served-silent");
+    let store = people(&folder, "own", 300);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap().to_string();
+    let (looks, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (begins, over) = (Arc::clone(&looks), Arc::clone(&ends));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            begins.fetch_add(1, Ordering::SeqCst);
+            // Until the other end gives up.
+            let _ = stream.read_to_end(&mut Vec::new());
+            over.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let found = ask(&store, &[&silent], &["--format", "count", EDGES]);
+    assert!(found.code() == Some(1) && found.err().contains("it does not answer"), "{}", found.err());
+    let args = ["serve", "--bind", "127.0.0.1:0", "--token", "t", "--share-always", "--node-silence", "3"];
+    let mut command = vicus(&args);
+    command.args(["--store", text(&store), "--nodes", &silent]);
+    let server = Server::of(command, false, &store.with_extension("said"));
+    assert!(server.said().contains("it does not answer"), "{}", server.said());
+    let mut answered = 0;
+    let among = || (looks.load(Ordering::SeqCst), ends.load(Ordering::SeqCst));
+    let before = among();
+    wait_for(
+        || {
+            let began = among();
+            assert_eq!(server.rows(EDGES).unwrap().len(), 301);
+            // A look was under way before the query and is so behind it.
+            answered += usize::from(began.0 > before.0 && began.0 > began.1 && among() == began);
+            answered > 3
+        },
+        "answers while the node is looked for",
+    );
     drop(server);
     std::fs::remove_dir_all(folder).unwrap();
 }
