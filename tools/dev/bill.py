@@ -1,8 +1,9 @@
 """Writes the bill of materials of packages, as CycloneDX 1.5 in JSON, and the licences that copies must have with them.
 
-Usage: bill.py VERSION FOLDER TARGET PACKAGE...
+Usage: bill.py VERSION FOLDER TARGET PACKAGE... [-- OPTION...]
 
-Makes bill-of-materials.cdx.json and THIRD-PARTY in the folder. The crates are those that cargo builds into the packages for this machine: no build scripts' or tests' crates.
+Makes bill-of-materials.cdx.json and THIRD-PARTY in the folder. The crates are those that cargo builds into the packages for
+this machine, with the options of features that it is given: no build scripts' or tests' crates.
 """
 
 import json
@@ -12,10 +13,12 @@ import sys
 
 
 def main():
-    version, folder, target, packages = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
+    version, folder, target = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+    packages, _, features = " ".join(sys.argv[4:]).partition(" -- ")
+    packages = packages.split()
     metadata = json.loads(
         subprocess.run(
-            ["cargo", "metadata", "--format-version", "1", "--filter-platform", target, "--locked"],
+            ["cargo", "metadata", "--format-version", "1", "--filter-platform", target, "--locked", *features.split()],
             check=True,
             capture_output=True,
             text=True,

@@ -53,7 +53,7 @@ stage() {
   run_built manual --completions zsh >"$to/share/zsh/site-functions/_vicus"
   run_built manual --completions fish >"$to/share/fish/vendor_completions.d/vicus.fish"
   install -m 644 -D -t "$to/share/doc/vicus" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT SECURITY.md CITATION.cff
-  python3 tools/dev/bill.py "$version" "$to/share/doc/vicus" "$built_for" "${dist_crates[@]}"
+  python3 tools/dev/bill.py "$version" "$to/share/doc/vicus" "$built_for" "${dist_crates[@]}" -- "${dist_features[@]}"
 }
 
 # A Debian package of what is staged below $1/usr.
