@@ -153,6 +153,12 @@ pub trait Catalogue {
     fn function(&self, _name: &str, _arguments: &[String]) -> Option<Result<Arc<dyn Table>, String>> {
         None
     }
+
+    /// The value of a parameter, which a statement writes as `$name` or `:name`; `None` if there is no such parameter.
+    /// An error's text says why its value is none of SQL. A plan with a parameter can't be kept for other values.
+    fn parameter(&self, _name: &str) -> Option<Result<(Value, SqlType), String>> {
+        None
+    }
 }
 
 /// A catalogue of tables by name.

@@ -3,13 +3,15 @@
 use crate::data::Raise as _;
 use crate::errors::{Failure, Outcome};
 use crate::options::Cancel;
-use crate::wait::{Bounds, UserThreads, ident, leaving};
+use crate::wait::{Bounds, UserThreads, ident, interruptible, leaving};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array as _, RecordBatch, RecordBatchReader as _};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::c_str;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use vicus_service::{Ask, Error, SqlTable};
 
@@ -75,6 +77,25 @@ impl Frame {
             leaving(py, &bounds, |py| nudged.interrupt(py), body).map(Frame)
         };
         read().raise(py, None)
+    }
+
+    /// The rows of a file of Parquet, CSV, Arrow: its format is that of its name's ending.
+    #[staticmethod]
+    #[pyo3(signature = (path, timeout=None, cancel=None))]
+    fn of_file(
+        py: Python<'_>,
+        path: PathBuf,
+        timeout: Option<f64>,
+        cancel: Option<&Bound<'_, Cancel>>,
+    ) -> PyResult<Frame> {
+        let opened = || -> Outcome<Frame> {
+            let bounds = Bounds::new(cancel, timeout)?;
+            interruptible(py, &bounds, || {
+                let opened = vicus_tables::open_until(&path, BTreeMap::new(), &|| bounds.is_over());
+                opened.map(Frame).map_err(|error| Failure::new("DataError", error))
+            })
+        };
+        opened().raise(py, None)
     }
 
     fn __len__(&self) -> usize {

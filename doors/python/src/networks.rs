@@ -26,7 +26,10 @@ use std::time::{Duration, Instant};
 use vicus::flow::Field;
 use vicus::kit::counts::BoxCounts;
 use vicus::trace::Trace;
-use vicus::{BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, Request, RequestOptions, Runtime, Schema, Turn};
+use vicus::{
+    BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, OverBudget, Request, RequestOptions, Runtime, Schema,
+    Turn,
+};
 use vicus_network::{
     BoxSpec, Building, KindError, Kinds, MachineCounts, Network, NetworkText, ParameterType, Ports, dot, parse_schema,
     schema_text, svg,
@@ -263,8 +266,18 @@ impl Parsed {
     }
 }
 
+/// A network that can't be built, with the place of the mistake.
 fn wrong(error: vicus_network::NetworkError) -> Failure {
-    Failure::new("NetworkError", error)
+    let made = |py: Python<'_>| -> PyResult<PyErr> {
+        let class = py.import("vicus._errors")?.getattr("NetworkError")?;
+        let made = class.call1((error.to_string(),))?;
+        if error.place.is_known() {
+            made.setattr("line", error.place.line)?;
+            made.setattr("column", error.place.column)?;
+        }
+        Ok(PyErr::from_value(made))
+    };
+    Python::attach(made).map_or_else(Failure::Python, Failure::Python)
 }
 
 fn built(
@@ -556,8 +569,12 @@ fn failure(error: FlowError) -> Failure {
                 };
                 made().unwrap_or(error).into()
             }),
+            // The budget of the request, not the box, is at fault.
+            None if error.is::<OverBudget>() => Failure::new("MemoryLimit", format_args!("box {name}: {error}")),
             None => Failure::new("BoxError", format_args!("box {name} failed: {error}")),
         },
+        // Its boxes go on with more memory.
+        error @ FlowError::Stalled { .. } => Failure::new("MemoryLimit", error),
         FlowError::Cancelled => Failure::new("Cancelled", "it was cancelled"),
         error => Failure::new("NetworkError", error),
     }

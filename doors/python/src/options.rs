@@ -8,9 +8,12 @@ use oxrdf::{BaseDirection, Literal, NamedNode, Term};
 use pyo3::exceptions::PyUnicodeEncodeError;
 use pyo3::prelude::*;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vicus_service::{CallLimits, Cancel as Handle, DefaultGraph, ReadGraphs, SessionOptions, Tables, language};
+use vicus_service::{
+    CallLimits, Cancel as Handle, DefaultGraph, ReadGraphs, SessionOptions, Tables, Web, WebOptions, language,
+};
 
 /// A handle that cancels the calls it is given to.
 #[pyclass(frozen, module = "vicus")]
@@ -68,6 +71,10 @@ pub(crate) struct AskOptions {
     graph: Option<String>,
     /// Whether the default graph is the union of the named ones.
     union: bool,
+    /// The servers for SERVICE and LOAD: prefixes of URLs, or `all`.
+    allow_service: Vec<String>,
+    /// The folder of files for LOAD.
+    load_folder: Option<PathBuf>,
     cancel: Option<Py<Cancel>>,
 }
 
@@ -76,7 +83,8 @@ impl AskOptions {
     pub(crate) fn is_plain(&self) -> bool {
         let has_language = self.language.as_deref().is_some_and(|name| name != "sparql");
         let has_values = self.base.is_some() || self.given.is_some() || self.tables.is_some();
-        !has_language && !has_values && !self.rdf_12 && self.graph.is_none() && !self.union
+        let has_others = !self.allow_service.is_empty() || self.load_folder.is_some();
+        !has_language && !has_values && !has_others && !self.rdf_12 && self.graph.is_none() && !self.union
     }
 
     pub(crate) fn options(self, site: &Site) -> Outcome<SessionOptions> {
@@ -103,6 +111,13 @@ impl AskOptions {
         if self.union {
             options.languages.sparql.default_graph = DefaultGraph::Union;
         }
+        if !self.allow_service.is_empty() {
+            let permit =
+                |text: String| text.parse().map_err(|why| Failure::argument(format_args!("allow_service: {why}")));
+            let permits = self.allow_service.into_iter().map(permit).collect::<Outcome<_>>()?;
+            options.web = Arc::new(Web::new(WebOptions { permits, ..WebOptions::default() }));
+        }
+        options.folder = self.load_folder;
         let time = self.timeout.map(seconds);
         options.limits = CallLimits {
             time: time.transpose()?,

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import decimal
+import http.server
+import pathlib
+import socketserver
+import sqlite3
+import threading
 
 import pytest
 import vicus
@@ -209,3 +215,84 @@ def test_decimals_lists_and_structs_of_frames_are_columns():
     ]
     sums = db.sql("SELECT tags, SUM(price) AS sum FROM t GROUP BY tags ORDER BY sum DESC", t=frame).polars()
     assert sums["sum"].to_list() == [None, Decimal("19.99"), Decimal("5.00")]
+
+
+def test_parameters_of_sql_are_values() -> None:
+    db = vicus.memory()
+    table = pa.table({"k": [1, 2, 3], "name": ["a", "b", "c' OR 1 = 1"], "on": [datetime.date(2026, 1, n) for n in (1, 2, 3)]})
+    ask = lambda text, **bind: db.sql(text, bind=bind, t=table).arrow().to_pydict()  # noqa: E731
+    assert ask("SELECT k FROM t WHERE name = $name", name="c' OR 1 = 1") == {"k": [3]}
+    assert ask("SELECT k FROM t WHERE k > $least ORDER BY k LIMIT :most", least=1, most=1) == {"k": [2]}
+    assert ask("SELECT k FROM t WHERE \"on\" = $day", day=datetime.date(2026, 1, 2)) == {"k": [2]}
+    kinds = ask(
+        "SELECT $i AS i, $d AS d, $b AS b, $x AS x, $at AS at",
+        i=7, d=2.5, b=True, x=decimal.Decimal("1.50"), at=datetime.datetime(2026, 1, 2, 3, 4, 5),
+    )  # fmt: skip
+    assert kinds == {
+        "i": [7], "d": [2.5], "b": [True], "x": [decimal.Decimal("1.50")], "at": [datetime.datetime(2026, 1, 2, 3, 4, 5)],
+    }  # fmt: skip
+    # sqlite3 has the same parameters.
+    own = sqlite3.connect(":memory:")
+    for text, bind in [("SELECT $a * 3 - $b AS n", {"a": 7, "b": 2}), ("SELECT $a || 'x' AS n", {"a": "y"})]:
+        assert ask(text, **bind)["n"] == [own.execute(text, bind).fetchone()[0]]
+    with pytest.raises(vicus.SyntaxError, match="no value is given for .other"):
+        ask("SELECT $other AS n")
+    with pytest.raises(vicus.QueryError, match="given for .more, which the statement does not have"):
+        ask("SELECT 1 AS n", more=1)
+    with pytest.raises(vicus.SyntaxError, match="write .name"):
+        ask("SELECT ? AS n")
+    with pytest.raises(vicus.SyntaxError, match="number of rows"):
+        ask("SELECT k FROM t LIMIT $n", n="many")
+
+
+def test_files_are_tables_of_sql(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "people.csv").write_text("name,age\nAda,36\nGrace,85\n")
+    db = vicus.memory()
+    rows = db.sql("SELECT name FROM people WHERE age > $age", bind={"age": 40}, people=tmp_path / "people.csv")
+    assert rows.arrow().to_pydict() == {"name": ["Grace"]}
+    with pytest.raises(vicus.DataError, match="missing.csv"):
+        db.sql("SELECT 1 FROM missing", missing=str(tmp_path / "missing.csv"))
+    assert "people" in str(db.explain("SELECT * FROM people", language="sql", people=tmp_path / "people.csv"))
+    assert db.profile("SELECT * FROM people", language="sql", people=tmp_path / "people.csv").rows == 2
+
+
+def test_servers_and_files_are_read_where_it_is_allowed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "more.nt").write_text("<http://e/a> <http://e/p> <http://e/o> .\n" * 2)
+    db = vicus.memory()
+    load = f"LOAD <{(tmp_path / 'more.nt').as_uri()}>"
+    for elsewhere in [{}, {"load_folder": tmp_path / "none"}]:
+        with pytest.raises(vicus.Error):
+            db.update(load, **elsewhere)
+    assert len(db) == 0
+    db.update(load, load_folder=tmp_path)
+    assert len(db) == 1
+    with socketserver.TCPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_address[1]}/"
+        text = f"SELECT ?x {{ SERVICE <{place}sparql> {{ ?x ?y ?z }} }}"
+        with pytest.raises(vicus.Error, match="is not permitted"):
+            db.query(text).fetchall()
+        assert db.query(text, allow_service=[place]).fetchall() == [(vicus.IRI("http://e/found"),)]
+        server.shutdown()
+    with pytest.raises(vicus.ArgumentError, match="list"):
+        db.query("ASK {}", allow_service="all")
+    with pytest.raises(vicus.ArgumentError, match="allow_service"):
+        bool(db.query("ASK {}", allow_service=["ftp://e/"]))
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """A server of SPARQL with one answer."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = b'{"head": {"vars": ["x"]}, "results": {"bindings": [{"x": {"type": "uri", "value": "http://e/found"}}]}}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/sparql-results+json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_GET = do_POST
+
+    def log_message(self, *_: object) -> None:
+        pass

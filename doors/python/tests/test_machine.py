@@ -26,6 +26,18 @@ def test_strategies_have_parameters() -> None:
     assert len(known) == 10 and known["las"]["parameters"]["spares"]["default"] == "4"
 
 
+def test_what_is_told_of_machines_is_a_frame() -> None:
+    pytest.importorskip("polars")
+    strategies, machine = vicus.strategies(), vicus.topology("node:2 core:2")
+    frame = strategies.polars()
+    assert set(frame["strategy"]) == {strategy["name"] for strategy in strategies}
+    assert ("las", "spares", "4") in frame.select("strategy", "parameter", "default").rows()
+    shown = strategies._repr_html_()
+    assert "<th>parameter</th>" in shown and "<td>footprint</td>" in shown
+    assert machine.polars()["node"].to_list() == [0, 0, 1, 1]
+    assert len(machine.pandas()) == machine.arrow().num_rows == 4
+
+
 def test_a_recorded_run_is_a_page(tmp_path: Path) -> None:
     trace = tmp_path / "run.trace"
     net = vicus.Network("box n = numbers(to: 1000); box s = sink; n -> s;")

@@ -140,6 +140,16 @@ def test_wrong_rows_and_wrong_networks_are_told() -> None:
         vicus.Network("box n = numbers(to: 1); box r = collect; n -> r;").run(strategy="none")
 
 
+def test_a_mistake_in_a_text_has_its_place() -> None:
+    with pytest.raises(vicus.NetworkError) as found:
+        vicus.Network("box n = numbers(to: 5);\nbox r = collects;\nn -> r;").run()
+    # Of the unknown kind.
+    assert (found.value.line, found.value.column) == (2, 9)
+    with pytest.raises(vicus.NetworkError) as without:
+        vicus.Network("box r = collect;").run(strategy="las")
+    assert without.value.line >= 0
+
+
 def test_strategies_traces_and_budgets(tmp_path: pathlib.Path) -> None:
     net = vicus.Network()
     net.source(numbers(50_000)) | square | net.collect()
@@ -155,7 +165,7 @@ def test_strategies_traces_and_budgets(tmp_path: pathlib.Path) -> None:
     )
     assert said.returncode == 0 and said.stdout, said.stderr
     small = vicus.Network('box n = numbers(to: 1000000); box s = sort(by: "n"); box rows = collect; n -> s -> rows;')
-    with pytest.raises(vicus.Error):
+    with pytest.raises(vicus.MemoryLimit):
         small.run(memory=1000)
 
 

@@ -70,8 +70,8 @@ pub struct SessionOptions {
     pub text: TextLimits,
     /// The base of relative IRIs until the text has a BASE of its own.
     pub base: Option<String>,
-    /// Values of variables of a text of SPARQL, by their names: see
-    /// [`ParseOptions::given`](vicus_sparql::ParseOptions::given).
+    /// Values by names: of variables of a text of SPARQL, see
+    /// [`ParseOptions::given`](vicus_sparql::ParseOptions::given), and of parameters of a statement of SQL.
     pub given: Vec<(String, oxrdf::Term)>,
     /// The longest IRI that an update inserts, and of a document of LOAD, when it is written out.
     pub longest_iri: usize,

@@ -1,7 +1,7 @@
 //! Literals, names of types, intervals and fields of dates.
 
 use super::Binder;
-use crate::error::{SourcePosition, SqlError};
+use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use crate::expression::{DateField, Expr, Interval};
 use crate::types::{SqlType, Value};
 use sqlparser::ast;
@@ -22,8 +22,23 @@ impl<'a> Binder<'a> {
             },
             ast::Value::Boolean(value) => Ok(Expr::truth(*value)),
             ast::Value::Null => Ok(Expr::null(SqlType::BigInt)),
-            ast::Value::Placeholder(_) => Err(SqlError::unsupported(place, "a parameter")),
+            ast::Value::Placeholder(written) => self.parameter(written, place),
             _ => Err(SqlError::unsupported(place, "this form of a literal")),
+        }
+    }
+
+    fn parameter(&self, written: &str, place: SourcePosition) -> Result<Expr, SqlError> {
+        let Some(name) = written.strip_prefix(['$', ':']).filter(|name| !name.is_empty()) else {
+            return Err(SqlError::unsupported(place, "a parameter without a name: write $name or :name"));
+        };
+        match self.catalogue.parameter(name) {
+            Some(Ok((value, kind))) => Ok(Expr::Literal(value, kind)),
+            Some(Err(why)) => Err(SqlError::wrong_type(place, format!("the parameter {written}: {why}"))),
+            None => Err(SqlError::new(
+                SqlErrorKind::Unknown { near: Vec::new() },
+                place,
+                format!("no value is given for {written}"),
+            )),
         }
     }
 

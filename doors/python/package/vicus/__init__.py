@@ -38,7 +38,7 @@ from ._database import (
     read,
 )
 from ._errors import *
-from ._machine import Page, Simulated, Topology, simulate, strategies, topology, view
+from ._machine import Page, Simulated, Strategies, Topology, simulate, strategies, topology, view
 from ._network import Box, Network, Ran, Rows, Trace, box, kinds, trace
 from ._nodes import Node
 from ._runtime import Runtime, empty, footprint
@@ -64,6 +64,7 @@ __all__ = [
     "Rows",
     "Runtime",
     "Simulated",
+    "Strategies",
     "Term",
     "Topology",
     "Trace",

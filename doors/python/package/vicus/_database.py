@@ -88,7 +88,11 @@ def _asked(
     cancel: _vicus.Cancel | None = None,
     graph: str | None = None,
     union: bool = False,
+    allow_service: Sequence[str] = (),
+    load_folder: str | os.PathLike[str] | None = None,
 ) -> dict[str, object]:
+    if isinstance(allow_service, str):
+        raise errors.ArgumentError(f'allow_service is a list of beginnings of URLs: ["{allow_service}"]')
     frames = None
     if tables is not None:
         began = time.monotonic()
@@ -109,6 +113,8 @@ def _asked(
         "cancel": cancel,
         "graph": graph,
         "union": union,
+        "allow_service": list(allow_service),
+        "load_folder": None if load_folder is None else os.path.abspath(os.fspath(load_folder)),
     }
 
 
@@ -142,6 +148,8 @@ def _frame(
 ) -> _vicus.Frame:
     if isinstance(frame, _vicus.Frame):
         return frame
+    if isinstance(frame, (str, os.PathLike)):
+        return _vicus.Frame.of_file(os.fspath(frame), timeout, cancel)
     if not hasattr(frame, "__arrow_c_stream__"):
         to_arrow = getattr(frame, "to_arrow", None)
         kind = type(frame).__name__
@@ -447,6 +455,8 @@ class _Asks:
         base: str | None = None,
         any_order: bool = False,
         rdf_12: bool = False,
+        union: bool = False,
+        allow_service: Sequence[str] = (),
         cancel: _vicus.Cancel | None = None,
     ) -> Result:
         """Begins to answer a query of SPARQL.
@@ -455,7 +465,9 @@ class _Asks:
         ``memory`` in bytes (``"2G"``). With more than ``most_rows`` rows it fails; rows behind ``first_rows`` are left
         out. In frames, terms are texts; ``terms="full"`` makes them structures of value, kind, datatype and language,
         and ``types={"age": int}`` makes values of a column, all of which must have that type. Rows without ORDER BY
-        may come in any order with ``any_order=True``: several threads then make them at once.
+        may come in any order with ``any_order=True``: several threads then make them at once. With ``union=True`` the
+        default graph is that of all named graphs together. ``allow_service`` has the beginnings of the URLs that SERVICE
+        may ask, or ``"all"``; without, it may ask none.
 
         >>> import vicus
         >>> db = vicus.memory()
@@ -474,6 +486,8 @@ class _Asks:
             or base is not None
             or any_order
             or rdf_12
+            or union
+            or allow_service
             or cancel is not None
         ):
             return Result(native.query(text), terms, _types(types) if types else [])
@@ -486,6 +500,8 @@ class _Asks:
             bind=bind,
             any_order=any_order,
             rdf_12=rdf_12,
+            union=union,
+            allow_service=allow_service,
             cancel=cancel,
         )
         return Result(native.query(text, asked), terms, _types(types) if types else [])
@@ -494,6 +510,7 @@ class _Asks:
         self,
         text: str,
         *,
+        bind: Mapping[str, object] | None = None,
         timeout: float | None = None,
         memory: int | str | None = None,
         most_rows: int | None = None,
@@ -503,14 +520,15 @@ class _Asks:
         **frames: object,
     ) -> Result:
         """Begins to answer a statement of SQL. Tables are the frames given by name, which may be anything with
-        ``__arrow_c_stream__``; predicates of the data; and the rows of ``SPARQL('…')``. ``most_boxes`` bounds how many
-        boxes of a recursive statement live at once.
+        ``__arrow_c_stream__``, or the path of a file (Parquet, CSV, Arrow); predicates of the data; and the rows of
+        ``SPARQL('…')``. ``bind`` has values of parameters, which the statement writes as ``$name``. ``most_boxes`` bounds
+        how many boxes of a recursive statement live at once.
 
         >>> import vicus
         >>> db = vicus.memory()
         >>> db.load(data='<http://e/ann> <http://e/age> 27 .')
         1
-        >>> db.sql("SELECT object + 1 AS next FROM \\"http://e/age\\"").fetchall()[0].next.value
+        >>> db.sql("SELECT object + $more AS next FROM \\"http://e/age\\"", bind={"more": 1}).fetchall()[0].next.value
         28
         """
         asked = _asked(
@@ -520,6 +538,7 @@ class _Asks:
             most_rows=most_rows,
             most_boxes=most_boxes,
             first_rows=first_rows,
+            bind=bind,
             tables=frames,
             cancel=cancel,
         )
@@ -606,9 +625,12 @@ class Database(_Asks):
         memory: int | str | None = None,
         base: str | None = None,
         rdf_12: bool = False,
+        allow_service: Sequence[str] = (),
+        load_folder: str | os.PathLike[str] | None = None,
         cancel: _vicus.Cancel | None = None,
     ) -> None:
-        """Carries out an update of SPARQL: all of its operations, or after an error none.
+        """Carries out an update of SPARQL: all of its operations, or after an error none. SERVICE and LOAD may ask the
+        servers whose URLs begin as one of ``allow_service``, and LOAD may read files below ``load_folder``.
 
         >>> import vicus
         >>> db = vicus.memory()
@@ -622,6 +644,8 @@ class Database(_Asks):
             base=base,
             bind=bind,
             rdf_12=rdf_12,
+            allow_service=allow_service,
+            load_folder=load_folder,
             cancel=cancel,
         )
         self._native.update(text, asked)
@@ -634,14 +658,16 @@ class Database(_Asks):
         bind: Mapping[str, object] | None = None,
         timeout: float | None = None,
         cancel: _vicus.Cancel | None = None,
+        **frames: object,
     ) -> Plan:
-        """How a query would be answered.
+        """How a query would be answered. ``frames`` are tables of SQL by name, as :meth:`sql` has them.
 
         >>> import vicus
         >>> print(vicus.memory().explain("ASK {}").splitlines()[0].split()[0])
         rows
         """
-        return Plan(*self._native.explain(text, _asked(language, bind=bind, timeout=timeout, cancel=cancel)))
+        asked = _asked(language, bind=bind, timeout=timeout, tables=frames or None, cancel=cancel)
+        return Plan(*self._native.explain(text, asked))
 
     def profile(
         self,
@@ -653,10 +679,12 @@ class Database(_Asks):
         memory: int | str | None = None,
         trace: str | os.PathLike[str] | None = None,
         cancel: _vicus.Cancel | None = None,
+        **frames: object,
     ) -> Profile:
         """Answers a query, and tells how: its plan with the work of each operator. ``trace`` is a file for the record of
-        the run, on threads of its own: the profile's ``trace`` shows it."""
-        asked = _asked(language, bind=bind, timeout=timeout, memory=memory, cancel=cancel)
+        the run, on threads of its own: the profile's ``trace`` shows it. ``frames`` are tables of SQL by name, as
+        :meth:`sql` has them."""
+        asked = _asked(language, bind=bind, timeout=timeout, memory=memory, tables=frames or None, cancel=cancel)
         path = None if trace is None else os.fspath(trace)
         return Profile._of(*self._native.profile(text, asked, path), path)
 

@@ -111,6 +111,11 @@ class NetworkError(Error):
 
     __module__ = "vicus"
 
+    #: The line of a mistake in its text, from 1; 0 if it is at no place.
+    line: int = 0
+    #: The column of the mistake, from 1, in characters.
+    column: int = 0
+
 
 class NodeLost(NetworkError):
     """A node can't be reached, or was lost while a network ran on it."""

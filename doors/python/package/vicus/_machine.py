@@ -10,7 +10,7 @@ from typing import Any, Iterator
 from . import _errors as errors
 from ._database import _import
 
-__all__ = ["Page", "Simulated", "Topology", "simulate", "strategies", "topology", "view"]
+__all__ = ["Page", "Simulated", "Strategies", "Topology", "simulate", "strategies", "topology", "view"]
 
 
 def _command(*arguments: str) -> str:
@@ -28,14 +28,64 @@ def _option(name: str, value: object) -> list[str]:
     return [] if value is None else [f"--{name}={value}"]
 
 
-class Topology(dict[str, Any]):
-    """A machine: its PUs, cores, caches, core groups, nodes, distances and devices. A picture in a notebook."""
+class _Frames:
+    """What a frame can be made of."""
+
+    def _plain(self) -> list[dict[str, Any]]:
+        """The rows: a value of each column, by its name."""
+        raise NotImplementedError
+
+    def polars(self) -> Any:
+        """The rows as a frame of Polars."""
+        return _import("polars").DataFrame(self._plain())
+
+    def pandas(self) -> Any:
+        """The rows as a frame of pandas."""
+        return _import("pandas").DataFrame(self._plain())
+
+    def arrow(self) -> Any:
+        """The rows as a table of PyArrow."""
+        return _import("pyarrow").Table.from_pylist(self._plain())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
+
+class Strategies(list[dict[str, Any]], _Frames):
+    """The scheduling strategies. A frame of them has a row for each parameter; a notebook shows it as a table."""
+
+    __module__ = "vicus"
+
+    def _plain(self) -> list[dict[str, Any]]:
+        nothing = {"": {"default": None, "about": None}}
+        return [
+            {
+                "strategy": strategy["name"], "source": strategy["source"], "parameter": name or None,
+                "default": parameter["default"], "about": parameter["about"],
+            }
+            for strategy in self
+            for name, parameter in (strategy["parameters"] or nothing).items()
+        ]  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        from ._show import table_html
+
+        rows = self._plain()
+        return table_html(list(rows[0]) if rows else [], [["" if cell is None else cell for cell in row.values()] for row in rows])
+
+
+class Topology(dict[str, Any], _Frames):
+    """A machine: its PUs, cores, caches, core groups, nodes, distances and devices. A frame of it has a row for each PU;
+    a notebook shows it as a picture."""
 
     __module__ = "vicus"
 
     def __init__(self, parts: dict[str, Any], machine: str | None) -> None:
         super().__init__(parts)
         self._machine = machine
+
+    def _plain(self) -> list[dict[str, Any]]:
+        return [dict(pu) for pu in self["pus"]]
 
     def __repr__(self) -> str:
         return _command("topology", *_option("machine", self._machine)).rstrip()
@@ -60,14 +110,14 @@ def topology(machine: str | None = None) -> Topology:
     return Topology(json.loads(_command("topology", "--format=json", *_option("machine", machine))), machine)
 
 
-def strategies() -> list[dict[str, Any]]:
+def strategies() -> Strategies:
     """The scheduling strategies: the name of each, where it comes from, and its parameters.
 
     >>> import vicus
     >>> "footprint" in [strategy["name"] for strategy in vicus.strategies()]
     True
     """
-    found: list[dict[str, Any]] = []
+    found = Strategies()
     for line in _command("strategies").splitlines():
         parameter = re.match(r"\s+(\w+)=(\S+)[^:]*: (.*)", line)
         strategy = re.match(r"(\S+)\s{2,}(.*)", line)
@@ -78,7 +128,7 @@ def strategies() -> list[dict[str, Any]]:
     return found
 
 
-class Simulated:
+class Simulated(_Frames):
     """What the simulator has found: a row for each run. A frame of it by :meth:`polars` and the like, time lines in a
     notebook."""
 
@@ -96,18 +146,6 @@ class Simulated:
     def _plain(self) -> list[dict[str, Any]]:
         plain = (str, int, float, bool, type(None))
         return [{name: value for name, value in row.items() if isinstance(value, plain)} for row in self.rows]
-
-    def polars(self) -> Any:
-        """The rows as a frame of Polars."""
-        return _import("polars").DataFrame(self._plain())
-
-    def pandas(self) -> Any:
-        """The rows as a frame of pandas."""
-        return _import("pandas").DataFrame(self._plain())
-
-    def arrow(self) -> Any:
-        """The rows as a table of PyArrow."""
-        return _import("pyarrow").Table.from_pylist(self._plain())
 
     def __repr__(self) -> str:
         return f"<vicus.Simulated {self.machine}: {len(self)} runs>"

@@ -208,6 +208,10 @@ class Rows:
         """The rows as a frame of Polars."""
         return _import("polars").DataFrame(self)
 
+    def pandas(self) -> Any:
+        """The rows as a frame of pandas."""
+        return self.arrow().to_pandas()
+
     def __repr__(self) -> str:
         return f"<vicus.Rows {', '.join(self.columns)}: {len(self):,}>"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FIRST = 20
 
 
-def _table(columns: list[str], rows: list[list[str]]) -> str:
+def table_html(columns: list[str], rows: list[list[str]]) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -46,7 +46,7 @@ def result_html(result: Result) -> str:
     count, seconds = native.rows, native.seconds
     so_far = "" if is_over else " so far, and the query goes on"
     took = "" if seconds is None else f", {seconds * 1e3:.1f} ms"
-    return _table(result.columns, shown) + f"<p>{count:,} rows{so_far}{took}</p>"
+    return table_html(result.columns, shown) + f"<p>{count:,} rows{so_far}{took}</p>"
 
 
 _COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07aa1", "#9c755f", "#edc948")
@@ -112,7 +112,7 @@ def plan_html(plan: Plan) -> str:
 def counts_html(counts: list[tuple[str, int, int, int, float]]) -> str:
     """The counts of a network's boxes."""
     rows = [[name, f"{runs:,}", f"{taken:,}", f"{sent:,}", f"{ms:.1f}"] for name, runs, taken, sent, ms in counts]
-    return _table(["box", "runs", "rows in", "rows out", "ms"], rows)
+    return table_html(["box", "runs", "rows in", "rows out", "ms"], rows)
 
 
 def network_html(network: Network) -> str:

@@ -8,6 +8,9 @@
 //!
 //! IRIs, blank nodes and literals are texts here, as in CSV results; a column of terms that are all integers or all
 //! truth values is one of `bigint` or `boolean`, and a column of other numbers is one of `double`.
+//!
+//! A value given for a name ([`SessionOptions::given`]) is the parameter `$name` of the statement: a literal of a type that
+//! SQL has too is a value of this type, and any other term is a text.
 
 use super::sparql::sparql;
 use super::{CheckedText, LanguageOptions, QueryLanguage, Question, TextReading};
@@ -16,6 +19,7 @@ use crate::session::{Call, CallLimits, Prepared, SessionOptions};
 use crate::sink::{Sink, SolutionBatch, Solutions, Taker};
 use oxrdf::{NamedNodeRef, Term};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -88,11 +92,6 @@ impl QueryLanguage for SqlTexts {
 
     fn read(&self, text: &str, reading: &TextReading<'_>) -> Result<CheckedText, Error> {
         let options = reading.options();
-        if let Some((name, _)) = options.given.first() {
-            let message = format!("a value is given for ?{name}, and statements of SQL have no variables");
-            let place = SourcePosition::default();
-            return Err(Error::Query(TextError::new(TextErrorKind::Unsupported, place, message)));
-        }
         let sql = Sql { catalogue: &*options.languages.sql.tables };
         let ends = reading.ends();
         let parse = || sql.parse_until(text, &options.text, &ends).map_err(Into::into);
@@ -106,8 +105,14 @@ impl QueryLanguage for SqlTexts {
     /// A call of `SPARQL('…')` in the text is answered at once, as a part of this call: within its time and its memory.
     fn plan(&self, call: &Call, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
         let files = &*call.session.options().languages.sql.tables;
-        let tables = SqlTables { files, call, held: Cell::new(checked.bytes()), refused: RefCell::default() };
+        let (held, given) = (Cell::new(checked.bytes()), &call.session.options().given[..]);
+        let unused = RefCell::new(given.iter().map(|(name, _)| name.as_str()).collect());
+        let tables = SqlTables { files, call, held, refused: RefCell::default(), unused };
         let prepared = call.plan_in(&Sql { catalogue: &tables }, checked.parsed::<ParsedStatement>(), checked);
+        if let (Ok(_), Some(name)) = (&prepared, tables.unused.borrow().first()) {
+            let message = format!("a value is given for ${name}, which the statement does not have");
+            return Err(Error::Query(TextError::new(TextErrorKind::Wrong, SourcePosition::default(), message)));
+        }
         match tables.refused.take() {
             // It says more than the error of a text.
             Some(refused) if prepared.is_err() => Err(refused),
@@ -167,6 +172,8 @@ struct SqlTables<'a> {
     held: Cell<u64>,
     /// Why a table could not be made, if not because of its text.
     refused: RefCell<Option<Error>>,
+    /// The names of the given values that the statement has not asked for.
+    unused: RefCell<BTreeSet<&'a str>>,
 }
 
 impl Catalogue for SqlTables<'_> {
@@ -191,7 +198,56 @@ impl Catalogue for SqlTables<'_> {
             _ => Err("SPARQL takes one argument, the text of a SELECT".to_owned()),
         })
     }
+
+    fn parameter(&self, name: &str) -> Option<Result<(vicus_sql::Value, SqlType), String>> {
+        let given = &self.call.session.options().given;
+        let (_, term) = given.iter().find(|(given, _)| given == name)?;
+        self.unused.borrow_mut().remove(name);
+        Some(value_of_term(term))
+    }
 }
+
+/// A term as a value of SQL: a literal of a type that SQL has too, or else a text.
+fn value_of_term(term: &Term) -> Result<(vicus_sql::Value, SqlType), String> {
+    let text = |text: &str| Ok((vicus_sql::Value::Varchar(Arc::from(text)), SqlType::Varchar));
+    let literal = match term {
+        Term::NamedNode(iri) => return text(iri.as_str()),
+        Term::Literal(literal) => literal,
+        _ => return Err(format!("{term} is neither an IRI nor a literal")),
+    };
+    let datatype = literal.datatype();
+    let name = datatype.as_str().strip_prefix("http://www.w3.org/2001/XMLSchema#").unwrap_or_default();
+    let value = literal.value();
+    let kind = match name {
+        "boolean" => SqlType::Boolean,
+        "integer" | "long" | "int" | "short" | "byte" => SqlType::BigInt,
+        "nonNegativeInteger" | "positiveInteger" | "nonPositiveInteger" | "negativeInteger" => SqlType::BigInt,
+        "unsignedLong" | "unsignedInt" | "unsignedShort" | "unsignedByte" => SqlType::BigInt,
+        "double" | "float" => SqlType::Double,
+        "decimal" => {
+            // As many digits as it is written with.
+            let behind = value.split_once('.').map_or(0, |(_, digits)| digits.len());
+            let scale = u8::try_from(behind).map_err(|_| format!("{value} has more digits than a decimal"))?;
+            SqlType::Decimal { precision: DECIMAL_DIGITS, scale }
+        }
+        "date" => SqlType::Date,
+        "time" => SqlType::Time,
+        "dateTime" if has_zone(value) => SqlType::TimestampTz,
+        "dateTime" => SqlType::Timestamp,
+        _ => return text(value),
+    };
+    let read = vicus_sql::read_value(value, &kind);
+    read.map(|value| (value, kind.clone())).ok_or_else(|| format!("`{value}` is no {kind}"))
+}
+
+/// Whether a date and time has a zone behind it.
+fn has_zone(value: &str) -> bool {
+    let time = value.split_once('T').map_or("", |(_, time)| time);
+    time.contains(['Z', '+', '-'])
+}
+
+/// The digits of a decimal.
+const DECIMAL_DIGITS: u8 = 38;
 
 impl SqlTables<'_> {
     /// The solutions of a query as a table in memory.
@@ -207,8 +263,14 @@ impl SqlTables<'_> {
         let options = session.options();
         // All solutions are wanted, however few rows of the statement are.
         let limits = CallLimits { rows: None, ..options.limits.clone() };
-        let options =
-            SessionOptions { first_rows: None, parallel_answers: false, counts: false, limits, ..options.clone() };
+        let options = SessionOptions {
+            first_rows: None,
+            parallel_answers: false,
+            counts: false,
+            limits,
+            given: Vec::new(),
+            ..options.clone()
+        };
         let call = Call { session: session.with(options), allowance: allowance.clone() };
         let prepared = call.prepare_beside(self.held.get(), &sparql(&call.session), text).map_err(wrong)?;
         let Answer::Rows { columns: names } = prepared.form().clone() else {

@@ -28,6 +28,47 @@ fn predicates_and_solutions_are_tables() {
     assert_eq!(service.memory().taken(), 0);
 }
 
+/// The values of a literal's datatype, and where a parameter stands; by the specifications of both types.
+#[test]
+fn values_by_names_are_parameters() {
+    let service = service("las", 1 << 30);
+    let xsd = |name: &str| oxrdf::NamedNode::new_unchecked(format!("http://www.w3.org/2001/XMLSchema#{name}"));
+    let typed = |text: &str, name: &str| oxrdf::Literal::new_typed_literal(text, xsd(name)).into();
+    let ask = |text: &str, given: oxrdf::Term| {
+        let options = SessionOptions { given: vec![("p".to_owned(), given)], ..of_sql() };
+        written(&service.session(&dataset(), options), text)
+    };
+    for (given, plus) in [
+        (typed("41", "integer"), "$p + 1"),
+        (typed("41", "unsignedByte"), ":p + 1"),
+        (typed("41.5", "decimal"), "CAST($p + 0.5 AS bigint)"),
+        (typed("4.15e1", "double"), "CAST($p + 0.5 AS bigint)"),
+        (typed("true", "boolean"), "CASE WHEN $p THEN 42 END"),
+        (typed("2024-02-28", "date"), "EXTRACT(DAY FROM $p) + 14"),
+        (typed("2024-02-28T23:00:00Z", "dateTime"), "EXTRACT(DAY FROM $p) + 14"),
+        (oxrdf::Literal::new_simple_literal("41").into(), "CAST($p || '' AS bigint) + 1"),
+        (oxrdf::NamedNode::new_unchecked("urn:x").into(), "LENGTH($p) + 37"),
+    ] {
+        let answer = ask(&format!("SELECT {plus} AS n"), given).unwrap();
+        assert_eq!(answer, "n\r\n42\r\n", "{plus}");
+    }
+    let count = "SELECT COUNT(*) AS n FROM (SELECT * FROM \"http://e/p\" LIMIT $p) AS t";
+    assert_eq!(ask(count, typed("7", "int")).unwrap(), "n\r\n7\r\n");
+    let inner = "SELECT COUNT(*) + $p AS n FROM SPARQL('SELECT DISTINCT ?s { ?s ?p ?o }') AS s";
+    assert_eq!(ask(inner, typed("1", "int")).unwrap(), "n\r\n501\r\n", "the name is the statement's alone");
+    for (text, given, told, column) in [
+        ("SELECT 1, $q AS n", typed("1", "int"), "no value is given for $q", 11),
+        ("SELECT  $p AS n", typed("many", "int"), "the parameter $p: `many` is no bigint", 9),
+        ("SELECT 1 AS n", typed("1", "int"), "given for $p, which the statement does not have", 0),
+        ("SELECT ? AS n", typed("1", "int"), "write $name", 8),
+        ("SELECT $p AS n", oxrdf::BlankNode::new_unchecked("b").into(), "neither an IRI nor a literal", 8),
+    ] {
+        let error = ask(text, given).unwrap_err();
+        let Error::Query(error) = error else { panic!("{error}") };
+        assert!(error.message.contains(told) && error.place.column == column, "{text}: {error:?}");
+    }
+}
+
 #[test]
 fn errors_say_where_in_the_statement() {
     let service = service("las", 1 << 30);
