@@ -19,7 +19,12 @@ pub(crate) struct Published {
     pub(crate) snapshot: Arc<Snapshot>,
     /// The number of its last record.
     pub(crate) number: u64,
+    /// Those before it, the newest last, each with its number; none unless [`Store::keep_recent`] asks for them.
+    pub(crate) recent: Option<VecDeque<(Arc<Snapshot>, u64)>>,
 }
+
+/// So many published states are kept, if they are asked for: at a thousand commits a second, those of a quarter of one.
+const RECENT: usize = 256;
 
 /// Durable transactions that followers have not acknowledged yet.
 #[derive(Debug)]
@@ -217,8 +222,14 @@ impl State {
     }
 }
 
+/// Publishes data. Gives data that may be dropped, which is better done without a lock.
 fn replace(published: &Mutex<Published>, snapshot: Arc<Snapshot>, number: u64) -> Arc<Snapshot> {
-    std::mem::replace(&mut *lock(published), Published { snapshot, number }).snapshot
+    let mut published = lock(published);
+    let before = std::mem::replace(&mut published.snapshot, snapshot);
+    let last = std::mem::replace(&mut published.number, number);
+    let Some(recent) = &mut published.recent else { return before };
+    recent.push_back((Arc::clone(&before), last));
+    if recent.len() > RECENT { recent.pop_front().map_or(before, |(oldest, _)| oldest) } else { before }
 }
 
 /// The step that a follower has taken by an answer.
@@ -261,6 +272,23 @@ impl Store {
     pub fn numbered_snapshot(&self) -> (Arc<Snapshot>, u64) {
         let published = lock(&self.published);
         (Arc::clone(&published.snapshot), published.number)
+    }
+
+    /// From now on the last states that readers have seen are kept, for [`Store::recent_snapshot`].
+    pub fn keep_recent(&self) {
+        lock(&self.published).recent.get_or_insert_default();
+    }
+
+    /// The data up to a record, if readers see it, or have seen it lately and it was to be kept. A merge gives the same
+    /// data other numbers of terms: `is_it` says which one is wanted.
+    pub fn recent_snapshot(&self, sequence: u64, is_it: impl Fn(&Snapshot) -> bool) -> Option<Arc<Snapshot>> {
+        let published = lock(&self.published);
+        let recent = published.recent.iter().flatten().rev().map(|(snapshot, number)| (snapshot, *number));
+        let all = std::iter::once((&published.snapshot, published.number)).chain(recent);
+        let found: Vec<Arc<Snapshot>> =
+            all.filter(|(_, number)| *number == sequence).map(|(snapshot, _)| Arc::clone(snapshot)).collect();
+        drop(published);
+        found.into_iter().find(|snapshot| is_it(snapshot))
     }
 
     /// The data that readers see, and its place in the store's history.

@@ -496,7 +496,7 @@ impl Store {
         let mut state = State { files, staging, copies, log_bytes, base_in_doubt: false, since: None };
         let hash_key = HashKey::of_seed(state.files.manifest().store);
         let (writers, bases, watchers, planted) = Default::default();
-        let published = Mutex::new(Published { snapshot, number: state.files.log().durable() });
+        let published = Mutex::new(Published { snapshot, number: state.files.log().durable(), recent: None });
         let (torn, state, memory) = (None, Mutex::new(state), base::BUILT_IN_MEMORY);
         Store { waiting, hash_key, published, writers, bases, memory, state, torn, watchers, planted }
     }

@@ -366,6 +366,10 @@ pub type Sends = Vec<(vicus::kit::ModelCrossing, vicus::BoxId)>;
 impl PeerHost {
     /// With the threads of a service.
     pub fn new(service: Service, data: PeerData, options: PeerHostOptions) -> PeerHost {
+        // A query reads what was there when it was asked, and more may have come before its part is made.
+        if let PeerData::Store(store) = &data {
+            store.keep_recent();
+        }
         PeerHost { service, data, options }
     }
 
@@ -423,8 +427,12 @@ impl PeerHost {
             let dataset = match &self.data {
                 PeerData::Fixed(dataset) => dataset.clone(),
                 PeerData::Store(store) => {
-                    let (snapshot, place) = store.placed_snapshot();
-                    Dataset::of_store(snapshot, place)
+                    let (newest, place) = store.placed_snapshot();
+                    let wanted = job.place.filter(|(number, _)| *number == place.store).map(|(_, sequence)| sequence);
+                    let is_it = |snapshot: &Snapshot| snapshot.fingerprint() == job.fingerprint;
+                    let found = wanted.and_then(|sequence| Some((store.recent_snapshot(sequence, is_it)?, sequence)));
+                    let (snapshot, sequence) = found.unwrap_or((newest, place.sequence));
+                    Dataset::of_store(snapshot, StorePlace { sequence, ..place })
                 }
                 PeerData::Folder(folder) => folder.read(job.place.map(|(_, sequence)| sequence))?,
             };

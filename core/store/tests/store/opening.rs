@@ -268,6 +268,42 @@ fn merging_empties_the_log() {
 }
 
 /// Each load has its own files, so a label in one is not the same as in another.
+/// Queries of other processes read states that readers have seen before; how many quads each has is counted here.
+#[test]
+fn recent_states_are_kept_where_they_are_asked_for() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let any = |_: &Snapshot| true;
+    insert(&store, 1);
+    assert!(store.recent_snapshot(0, any).is_none(), "nobody has asked for states before");
+    store.keep_recent();
+    let counts: Vec<(u64, usize)> = (2..300)
+        .map(|seed| {
+            insert(&store, seed);
+            let (snapshot, number) = store.numbered_snapshot();
+            (number, quads(&snapshot).len())
+        })
+        .collect();
+    let kept = |&(number, _): &(u64, usize)| store.recent_snapshot(number, any).is_some();
+    let first = counts.iter().position(kept).unwrap();
+    // The newest one, and 256 before it.
+    assert_eq!(counts.len() - first, 257);
+    for (number, count) in &counts[first..] {
+        assert_eq!(quads(&store.recent_snapshot(*number, any).unwrap()).len(), *count, "{number}");
+    }
+    // A merge gives terms other numbers: both states of the last record are there, and told apart.
+    let (before, number) = store.numbered_snapshot();
+    assert!(store.merge(&mut |_| {}).unwrap());
+    let (after, same) = store.numbered_snapshot();
+    assert_eq!((same, quads(&after)), (number, quads(&before)));
+    assert_ne!(before.fingerprint(), after.fingerprint());
+    for wanted in [&before, &after] {
+        let found = store.recent_snapshot(number, |snapshot| snapshot.fingerprint() == wanted.fingerprint()).unwrap();
+        assert_eq!(found.fingerprint(), wanted.fingerprint());
+    }
+    assert!(store.recent_snapshot(number, |_| false).is_none() && store.recent_snapshot(number + 1, any).is_none());
+}
+
 #[test]
 fn blank_nodes_of_two_loads_are_different() {
     let disk = FakeDisk::new(1);
