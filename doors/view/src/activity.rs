@@ -285,7 +285,8 @@ mod tests {
     #[test]
     fn a_barrier_is_no_wait_for_children_or_a_section() {
         let who = JobId::task(1, 0);
-        let wait = |from_ns, awaits| [(from_ns, What::WaitBegins { who, awaits }), (from_ns + 5, What::WaitEnds { who })];
+        let wait =
+            |from_ns, awaits| [(from_ns, What::WaitBegins { who, awaits }), (from_ns + 5, What::WaitEnds { who })];
         let mut events = vec![(0, What::UserCodeBegins { who })];
         events.extend([wait(10, Awaits::Team), wait(20, Awaits::Section), wait(30, Awaits::Children)].concat());
         events.push((40, What::UserCodeEnds { who }));

@@ -383,8 +383,7 @@ impl Pass<'_> {
             }
             return;
         };
-        let (length, depth) =
-            self.jobs.get(&by).map(|job| (job.length, job.open_sections())).unwrap_or_default();
+        let (length, depth) = self.jobs.get(&by).map(|job| (job.length, job.open_sections())).unwrap_or_default();
         let job = self.jobs.entry(who).or_default();
         if job.by.is_none() {
             (job.by, job.depth) = (Some(by), depth);

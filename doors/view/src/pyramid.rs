@@ -208,6 +208,7 @@ fn spread(begin: f64, end: f64, width: f64, count: usize, mut add: impl FnMut(us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pack::{from_base64, inflate};
 
     #[test]
     fn a_length_is_spread_over_the_parts_it_lies_in() {
@@ -217,6 +218,24 @@ mod tests {
         got.clear();
         spread(30.0, 40.0, 10.0, 4, |part, ns| got.push((part, ns)));
         assert_eq!(got, [(3, 10.0)]);
+    }
+
+    /// 50 bytes from near memory at 2 bytes a nanosecond take 25 ns, 40 bytes from far memory at 1 take 40: of 100 ns in
+    /// user code, 65 waited for memory, and a share of 1 is 255.
+    #[test]
+    fn waiting_for_memory_is_what_the_bytes_take_at_the_given_bandwidths() {
+        use vicus_trace::{EventLog, Header, JobId, What};
+        let (who, mut log) = (JobId::task(1, 0), EventLog::new(10));
+        log.record(0, What::UserCodeBegins { who });
+        log.record(0, What::BytesRead { who, far: false, bytes: 50 });
+        log.record(0, What::BytesRead { who, far: true, bytes: 40 });
+        log.record(100, What::UserCodeEnds { who });
+        let trace = Trace::new(Header::for_seats(1), vec![log.finish()]);
+        let span = Span { first_ns: 0, ns: 100 };
+        let row = row(&trace, 0, &Keys::new(&trace), Rates { near: 2.0, far: 1.0 }, span);
+        let level = inflate(&from_base64(row.levels[0].as_bytes()).unwrap()).unwrap();
+        assert_eq!(level.len(), BYTES * COARSEST);
+        assert_eq!((level[0], level[10 * COARSEST]), (255, 166));
     }
 
     #[test]

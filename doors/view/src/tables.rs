@@ -591,7 +591,7 @@ fn pictures(made: &RunFigures<'_>, out: &mut String) {
             let (networks, most) = (of(unreadable, "network"), drawing::MOST_BOXES);
             _ = write!(
                 out,
-                "<p class=\"note\">{networks} with more than {most} types of boxes could not be read, and left \
+                "<p class=\"note\">{networks} with more than {most} types of boxes could not be read: left \
                  out.</p>"
             );
         }

@@ -103,7 +103,9 @@ mod tests {
         let of = |name: &str| -> Vec<(u64, String)> {
             let events = events["traceEvents"].as_array().unwrap().iter();
             let named = events.filter(|event| event["ph"] == "M" && event["name"] == name);
-            named.map(|event| (event["pid"].as_u64().unwrap(), event["args"]["name"].as_str().unwrap().into())).collect()
+            named
+                .map(|event| (event["pid"].as_u64().unwrap(), event["args"]["name"].as_str().unwrap().into()))
+                .collect()
         };
         assert_eq!(of("process_name"), [(1, "here, node 0".into()), (2, "there, node 0".into())]);
         assert_eq!(of("thread_name"), [(1, "seat 0, PU 0".into()), (2, "seat 1, PU 0".into())]);
