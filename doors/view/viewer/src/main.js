@@ -361,6 +361,10 @@ class View {
       });
     }
     const taken = causes.find(({ kind }) => kind === 'taken');
+    const aside =
+      found.aside === null
+        ? []
+        : [`It had waited, as a lightweight thread that is put aside, for ${duration(slice.begin - found.aside)}.`];
     const order = job && job[1] >= TASKS && job[1] !== NONE ? await this.#orderOf(run, job, slice, taken?.queuedBy) : [];
     if (timeline.chosen !== slice) return;
     const effects = [];
@@ -388,7 +392,7 @@ class View {
     timeline.arrows = arrows;
     timeline.redraw();
     this.#marks();
-    this.#say(this.#tell(slice, found.events, causes, effects, order));
+    this.#say(this.#tell(slice, found.events, causes, effects, [...aside, ...order]));
   }
 
   /// What of its data a task had to wait for, in words: who spawned it, what it uses, and which task let it go.

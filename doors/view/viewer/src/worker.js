@@ -69,7 +69,13 @@ const answers = {
       const number = chunk.job[at];
       return job && number >= 0 && jobs.request[number] === job[0] && jobs.index[number] === job[1];
     };
-    for (let at = first; at >= Math.max(0, first - 24); at -= 1) {
+    // A lightweight thread that waits is put aside; it goes on without being taken from a queue.
+    let aside = null;
+    if (isIt(first) && kind[first] === KIND['user-code-begins']) {
+      for (let at = first - 1; at >= 0 && aside === null && !(isIt(at) && kind[at] === KIND.taken); at -= 1)
+        if (isIt(at) && kind[at] === KIND['user-code-ends']) aside = chunk.time[at];
+    }
+    for (let at = first; at >= Math.max(0, first - 24) && aside === null; at -= 1) {
       if (kind[at] === KIND.taken && isIt(at)) {
         first = at;
         break;
@@ -99,7 +105,7 @@ const answers = {
         });
       }
     }
-    return { events, causes, first: entry.start + first, last: entry.start + last };
+    return { events, causes, aside, first: entry.start + first, last: entry.start + last };
   },
 
   /// The time and the job of an event, and the job that queued this one.
