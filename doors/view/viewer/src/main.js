@@ -413,15 +413,15 @@ class View {
     };
     const origin = await originOf(job);
     if (!origin?.uses.length) return [];
-    const told = origin.uses.map(({ how, from, bytes }) => `${how} ${bytes} bytes from 0x${from.toString(16)} on`);
+    const told = origin.uses.map(({ how, from, bytes }) => `${how} ${bytes} byte${bytes === 1 ? '' : 's'} from 0x${from.toString(16)} on`);
     const by = origin.by ? `${name(origin.by)} spawned it. ` : '';
     const lines = [`${by}Its data orders it: it ${told.slice(0, 6).join(', ')}.`];
     if (!releaser || releaser.job[1] === origin.by?.job[1]) return lines;
     const other = await originOf(releaser.job);
     const isShared = ({ from, bytes }) => (use) => use.from < from + bytes && from < use.from + use.bytes;
     const shared = other?.uses.find((use) => origin.uses.some(isShared(use)));
-    const where = shared ? `, which ${shared.how} those from 0x${shared.from.toString(16)} on,` : '';
-    return [...lines, `It followed ${name(releaser)}${where} and was queued at the end of this one.`];
+    const where = shared ? `, which ${shared.how} the same bytes from 0x${shared.from.toString(16)} on` : '';
+    return [...lines, `It could begin at the end of ${name(releaser)}${where}.`];
   }
 
   #tell(slice, events, causes, effects, order) {
