@@ -765,7 +765,7 @@ mod tests {
         assert_eq!(found.chain.ns, 300 + 100 + 200 + 2);
     }
 
-    /// What happened in a damaged trace must not keep the pass for ever: tasks that have spawned each other.
+    /// A damaged trace may have tasks that have spawned each other: they must not keep the pass for ever.
     #[test]
     fn tasks_that_have_spawned_each_other_end() {
         let [one, two] = [0, 1].map(|number| JobId::task(1, number));

@@ -245,7 +245,11 @@ fn earlier(made: &RunFigures<'_>, out: &mut String) {
 
 fn boxes(made: &RunFigures<'_>, out: &mut String) {
     section(out, &made.id("by-box"), "By box", "");
-    let (types, _) = made.keys.types();
+    let (types, type_of) = made.keys.types();
+    let mut waits_ns = vec![[0_u64; WAITS.len()]; types.len()];
+    for (of_type, own) in type_of.iter().zip(&made.waits_ns) {
+        waits_ns[*of_type].iter_mut().zip(own).for_each(|(sum, ns)| *sum = sum.saturating_add(*ns));
+    }
     let rows: Vec<(String, Vec<String>)> = made
         .summary
         .boxes
@@ -253,10 +257,7 @@ fn boxes(made: &RunFigures<'_>, out: &mut String) {
         .map(|row| {
             let number = types.iter().position(|name| *name == row.type_name);
             let attribute = number.map_or(String::new(), |number| format!(" data-type=\"{number}\""));
-            let waits = [0, 1, 2].map(|wait| {
-                let of_keys: Vec<u64> = made.waits_ns.iter().map(|waits| waits[wait]).collect();
-                number.map_or(0, |number| made.of_type(number, &of_keys))
-            });
+            let waits = number.map_or_else(Default::default, |number| waits_ns[number]);
             (attribute, cells(row, waits))
         })
         .collect();

@@ -159,7 +159,17 @@ fn costs_are_in_bytes_a_nanosecond() {
 fn a_simulated_run_has_the_costs_of_its_machine() {
     let folder = folder("model");
     let simulated = Command::new(env!("CARGO_BIN_EXE_vicus"))
-        .args(["simulate", "--machine", "nehalem-ep", "--strategy", "las", "--trace", "run.trace", "--view", "run.html"])
+        .args([
+            "simulate",
+            "--machine",
+            "nehalem-ep",
+            "--strategy",
+            "las",
+            "--trace",
+            "run.trace",
+            "--view",
+            "run.html",
+        ])
         .current_dir(&folder)
         .output()
         .unwrap();
