@@ -35,7 +35,7 @@ fn rounded(count: u64) -> String {
     }
 }
 
-/// What there is to be seen of a network.
+/// The picture of a network, if it has one.
 pub(crate) enum Network {
     /// Boxes, or where these are too many, their types.
     Drawn { picture: String, by_type: bool },
@@ -48,7 +48,7 @@ pub(crate) enum Network {
 /// A rectangle: a box, or all boxes of a type.
 struct Shape {
     name: String,
-    /// What it is to the viewer.
+    /// The attribute by which the viewer knows it.
     attribute: String,
     colour: u8,
     ns: u64,
@@ -241,7 +241,8 @@ fn draw(name: &str, shapes: &[Shape], lines: &[Line]) -> String {
         let Shape { name, attribute, colour, ns, .. } = &shapes[b];
         _ = write!(
             out,
-            "<g class=\"box c{colour}\" {attribute} tabindex=\"0\"><title>{}</title><rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{wide:.0}\" height=\"{BOX}\" rx=\"6\"/><rect class=\"mark\" \
+            "<g class=\"box c{colour}\" {attribute} tabindex=\"0\"><title>{}</title><rect x=\"{x:.0}\" y=\"{y:.0}\" \
+             width=\"{wide:.0}\" height=\"{BOX}\" rx=\"6\"/><rect class=\"mark\" \
              x=\"{x:.0}\" y=\"{y:.0}\" width=\"5\" height=\"{BOX}\" rx=\"2\"/><text x=\"{:.0}\" \
              y=\"{:.0}\">{}</text><text class=\"quiet\" x=\"{:.0}\" y=\"{:.0}\">{} ms</text></g>",
             Escaped(name),

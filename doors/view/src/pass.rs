@@ -142,7 +142,7 @@ struct Job {
     /// How many sections its spawner had open then.
     depth: usize,
     is_over: bool,
-    /// What is known of its descendants; most jobs have none.
+    /// The chains of its descendants; most jobs have none.
     family: Option<Box<Family>>,
 }
 
@@ -303,7 +303,7 @@ impl Pass<'_> {
             }
             What::WaitEnds { who } if is_one(who) => {
                 let awaits = before.filter(|frame| frame.who == who).and_then(|frame| frame.waits);
-                self.has_waited(who, awaits.unwrap_or(Awaits::Children));
+                self.goes_on_after(who, awaits.unwrap_or(Awaits::Children));
             }
             What::EnvelopeSent { who, output, rows, pill } => {
                 self.sends(who, output, Sent { cause: here, time_ns: now_ns, rows, pill, length: Length::default() })
@@ -369,8 +369,8 @@ impl Pass<'_> {
         self.best.raise(length);
     }
 
-    /// A job is spawned or queued by another one, or by the code that the seat runs. The first of these jobs has spawned
-    /// it; a later one has released it, as the last of the tasks whose data it uses, and is no parent of it.
+    /// A job is spawned or queued by another one, or by the code that the seat runs. The first of these jobs has
+    /// spawned it; a later one has released it, as the last of the tasks whose data it uses, and is no parent of it.
     fn follows(&mut self, who: JobId, by: u32, running: Option<Frame>) {
         let by = match by {
             JobId::NONE => running.map(|frame| frame.who),
@@ -392,7 +392,7 @@ impl Pass<'_> {
     }
 
     /// A task has waited for others, and goes on when the last of them is over.
-    fn has_waited(&mut self, who: JobId, awaits: Awaits) {
+    fn goes_on_after(&mut self, who: JobId, awaits: Awaits) {
         let awaited = match awaits {
             Awaits::Team => {
                 let request = self.of_requests.get(&who.request).copied().unwrap_or_default();
@@ -760,8 +760,8 @@ mod tests {
         }
         let trace = Trace::new(Header::for_seats(2), vec![first.finish(), second.finish()]);
         let found = pass(&trace, &Keys::new(&trace), &[], Span { first_ns: 0, ns: 1322 });
-        // Each region: 100 up to the barrier, 200 from there to the next one, 2 behind it. The second one begins behind the
-        // last barrier of the first.
+        // Each region: 100 up to the barrier, 200 from there to the next one, 2 behind it. The second one begins behind
+        // the last barrier of the first.
         assert_eq!(found.chain.ns, 300 + 100 + 200 + 2);
     }
 

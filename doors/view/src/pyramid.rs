@@ -220,8 +220,8 @@ mod tests {
         assert_eq!(got, [(3, 10.0)]);
     }
 
-    /// 50 bytes from near memory at 2 bytes a nanosecond take 25 ns, 40 bytes from far memory at 1 take 40: of 100 ns in
-    /// user code, 65 waited for memory, and a share of 1 is 255.
+    /// 50 bytes from near memory at 2 bytes a nanosecond take 25 ns, 40 bytes from far memory at 1 take 40: of 100 ns
+    /// in user code, 65 waited for memory, and a share of 1 is 255.
     #[test]
     fn waiting_for_memory_is_what_the_bytes_take_at_the_given_bandwidths() {
         use vicus_trace::{EventLog, Header, JobId, What};

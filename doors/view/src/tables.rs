@@ -477,7 +477,8 @@ fn takes(made: &RunFigures<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// The rows of the matrix of takes, each with its seats: by seat, or where these are too many, by core group or by node.
+/// The rows of the matrix of takes, each with its seats: by seat, or where these are too many, by core group or by
+/// node.
 fn takers(made: &RunFigures<'_>, seats: &[usize]) -> (Vec<(String, Vec<usize>)>, Option<&'static str>) {
     let header = made.trace.header();
     let of = |process: u32| match header.processes.get(process as usize) {

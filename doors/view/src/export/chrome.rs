@@ -5,8 +5,8 @@ use crate::RecordedRun;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Writes a run as JSON in the form of Chrome's trace viewer: slices by process, node and seat, and an arrow for each job
-/// that a seat took from another.
+/// Writes a run as JSON in the form of Chrome's trace viewer: slices by process, node and seat, and an arrow for each
+/// job that a seat took from another.
 ///
 /// ```
 /// use vicus_trace::{Header, JobId, EventLog, Trace, What};

@@ -688,10 +688,8 @@ impl SeatRecorder {
     pub(crate) fn wait_begins(&mut self, request: RequestId, awaits: Awaits) {
         if self.keeps_events() {
             self.record_of_running(request, |who| What::WaitBegins { who, awaits });
-            // The other members of a team leave a barrier behind it.
-            if awaits == Awaits::Team {
-                self.turn_ends();
-            }
+            // At a barrier, other seats go on behind it.
+            self.turn_ends();
         }
     }
 
