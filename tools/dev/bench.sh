@@ -83,6 +83,13 @@ bench() {
     return
   fi
   build_vicus dist
+  if [[ "$name" == view ]]; then
+    command -v npm >/dev/null || fail "pages are looked at by Node.js: install it with npm (Debian: nodejs, npm)"
+    local vicus
+    vicus="$(realpath "$target/dist/vicus")"
+    (cd doors/view/viewer && npm ci --silent && VICUS="$vicus" node test/bench.js "$@")
+    return
+  fi
   # Benchmarks that ask queries generate a million triples, unless they are told what to ask.
   if [[ "$name" =~ ^(demo|changed|concurrent|allocator|sparql)$ && " $* " != *" --data "* ]]; then
     scratch="$(mktemp -d)"

@@ -117,6 +117,8 @@ test_page() {
   kill "$server"
   wait "$server"
   server=
+  say "the OpenMP runtime, for the page of a program"
+  cargo build "${locked[@]}" --release -p vicus-openmp
   say "pages of recorded runs in $browser"
   (
     vicus="$(realpath "$target/release/vicus")"

@@ -40,6 +40,7 @@
 //! * **with a closure**: all closures share one clock. Queueing or ending a closure raises it. A seat that begins a
 //!   closure, or has waited for some, observes it, and so does a seat that spawns or queues a closure with predecessors
 //!   by its data: other seats may have spawned the closure, or run its predecessors;
+//! * **with a barrier**: a member that comes to one raises the clock of closures, and one that leaves observes it;
 //! * **with the wake**: a seat that wakes up observes the clock of the waker;
 //! * **with the request**: its first task carries the clock of the submission, and its end observes every seat's last.
 //!

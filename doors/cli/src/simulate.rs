@@ -245,7 +245,10 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
             let what = format!("{name} under {setting}");
             let (one, _) = one_of(&machine, setting, 1, &alone, &options, &format!("{what}, one thread"))?;
             let (mut outcome, reenacted) = one_of(&machine, setting, threads, &all, &recording, &what)?;
-            views.extend(outcome.trace.take().map(|trace| RecordedRun::new(format!("{what}, simulated"), trace)));
+            views.extend(outcome.trace.take().map(|trace| {
+                let run = RecordedRun::new(format!("{what}, simulated"), trace);
+                trace::with_costs(run, &machine, format!("the model of {}", machine.name))
+            }));
             results.rows.push(Row::of(&name, &distribution, &outcome, &one, reenacted));
             if args.format == Format::Svg {
                 pictures.push(outcome);

@@ -3,7 +3,7 @@
 mod join;
 mod view;
 
-pub(crate) use view::{runs, write_page};
+pub(crate) use view::{runs, with_costs, write_page};
 
 use crate::messages::printed;
 use anyhow::Context;

@@ -4,7 +4,7 @@
 //! `viewer/src/activity.js`; a test holds both to each other.
 
 use crate::keys::Keys;
-use vicus_trace::{Event, JobId, What};
+use vicus_trace::{Awaits, Event, JobId, What};
 
 /// The state of a seat during a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +16,33 @@ pub(crate) enum State {
     Busy = 1,
     /// Inside a box's invocation, outside of user code.
     Around = 2,
-    /// Waiting, by a task on it, for other tasks.
-    Waits = 3,
+    /// A task on it waits for the tasks that it has spawned, as by OpenMP's `taskwait`.
+    WaitsForChildren = 3,
     /// Sleeping.
     Asleep = 4,
     /// Having no thread: it waits to be lent.
     Away = 5,
+    /// A task on it waits for the tasks of a section, as by OpenMP's `taskgroup`, or a `join`.
+    WaitsForSection = 6,
+    /// A member of a team waits at a barrier.
+    WaitsForTeam = 7,
+}
+
+impl State {
+    /// The number of states.
+    pub(crate) const COUNT: usize = 8;
+    /// The waits of a task, in the order of [`Awaits`].
+    pub(crate) const WAITS: [State; 3] = [State::WaitsForChildren, State::WaitsForSection, State::WaitsForTeam];
+
+    /// The state of a seat whose task waits for these.
+    fn of(awaits: Awaits) -> State {
+        State::WAITS[awaits as usize]
+    }
+
+    /// Whether a task on the seat waits for others.
+    pub(crate) fn is_wait(self) -> bool {
+        State::WAITS.contains(&self)
+    }
 }
 
 /// The number of a rule that is not known.
@@ -51,7 +72,8 @@ pub(crate) struct Frame {
     pub(crate) rule: u8,
     pub(crate) is_invocation: bool,
     pub(crate) in_user_code: bool,
-    pub(crate) waits: bool,
+    /// The others for which it waits.
+    pub(crate) waits: Option<Awaits>,
 }
 
 /// Whether the seat's thread is there.
@@ -87,7 +109,7 @@ impl Seat {
         match (self.rest, self.frames.last()) {
             (Rest::Asleep, _) => State::Asleep,
             (Rest::Away, _) => State::Away,
-            (_, Some(Frame { waits: true, .. })) => State::Waits,
+            (_, Some(Frame { waits: Some(awaits), .. })) => State::of(*awaits),
             (_, Some(Frame { in_user_code: true, .. })) => State::Busy,
             (_, Some(_)) => State::Around,
             (_, None) => State::Looks,
@@ -152,7 +174,7 @@ impl Seat {
             rule: rule(who),
             is_invocation,
             in_user_code: !is_invocation,
-            waits: false,
+            waits: None,
         };
         match what {
             What::InvocationBegins { who } => self.frames.push(open(who, true)),
@@ -168,16 +190,19 @@ impl Seat {
                     frame.in_user_code = false;
                 }
             }
-            What::WaitBegins { who, .. } | What::WaitEnds { who } => {
-                if let Some(frame) = self.frames.last_mut().filter(|frame| frame.who == who) {
-                    frame.waits = matches!(what, What::WaitBegins { .. });
-                }
-            }
+            What::WaitBegins { who, awaits } => self.waits(who, Some(awaits)),
+            What::WaitEnds { who } => self.waits(who, None),
             What::SleepBegins => self.rest = Rest::Asleep,
             What::LentEnds => (self.rest, self.is_lent) = (Rest::Away, false),
             What::SleepEnds => self.rest = Rest::Awake,
             What::LentBegins { .. } => (self.rest, self.is_lent) = (Rest::Awake, true),
             _ => {}
+        }
+    }
+
+    fn waits(&mut self, who: JobId, awaits: Option<Awaits>) {
+        if let Some(frame) = self.frames.last_mut().filter(|frame| frame.who == who) {
+            frame.waits = awaits;
         }
     }
 }
@@ -195,7 +220,7 @@ pub(crate) fn slices(events: &[Event], last_ns: u64, keys: &Keys, mut emit: impl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_trace::{Awaits, EventLog, Header, TaskKind, Trace};
+    use vicus_trace::{EventLog, Header, TaskKind, Trace};
 
     /// The slices of a log, as text.
     fn shown(events: &[(u64, What)], last_ns: u64) -> Vec<String> {
@@ -249,11 +274,25 @@ mod tests {
         ];
         let expected = [
             "0-10 Busy request 1 task 0 rule 255 0",
-            "10-20 Waits request 1 task 0 rule 255 0",
+            "10-20 WaitsForChildren request 1 task 0 rule 255 0",
             "20-50 Busy request 1 task 1 rule 255 0",
-            "50-55 Waits request 1 task 0 rule 255 0",
+            "50-55 WaitsForChildren request 1 task 0 rule 255 0",
             "55-60 Busy request 1 task 0 rule 255 0",
         ];
         assert_eq!(shown(&events, 100), expected);
+    }
+
+    #[test]
+    fn a_barrier_is_no_wait_for_children_or_a_section() {
+        let who = JobId::task(1, 0);
+        let wait =
+            |from_ns, awaits| [(from_ns, What::WaitBegins { who, awaits }), (from_ns + 5, What::WaitEnds { who })];
+        let mut events = vec![(0, What::UserCodeBegins { who })];
+        events.extend([wait(10, Awaits::Team), wait(20, Awaits::Section), wait(30, Awaits::Children)].concat());
+        events.push((40, What::UserCodeEnds { who }));
+        let states: Vec<String> =
+            shown(&events, 40).iter().map(|shown| shown.split(' ').nth(1).unwrap().to_owned()).collect();
+        let expected = ["Busy", "WaitsForTeam", "Busy", "WaitsForSection", "Busy", "WaitsForChildren", "Busy"];
+        assert_eq!(states, expected);
     }
 }

@@ -4,11 +4,12 @@
 use crate::html::{Escaped, Ms};
 use crate::keys::Keys;
 use crate::pass::Via;
+use rustc_hash::FxHashMap;
 use std::fmt::Write;
 use vicus_trace::{Header, ModelInfo, Summary};
 
-/// More boxes are not drawn: nothing could be read.
-const MOST_BOXES: usize = 160;
+/// More rectangles are not drawn: nothing could be read.
+pub(crate) const MOST_BOXES: usize = 160;
 const LETTER: f64 = 6.6;
 const BOX: f64 = 38.0;
 const GAP: f64 = 16.0;
@@ -34,8 +35,39 @@ fn rounded(count: u64) -> String {
     }
 }
 
-/// A network: boxes in columns behind their senders, vias with the rows that passed. `None` if it has too many boxes,
-/// or no via.
+/// The picture of a network, if it has one.
+pub(crate) enum Network {
+    /// Boxes, or where these are too many, their types.
+    Drawn { picture: String, by_type: bool },
+    /// Even its types are too many.
+    TooLarge,
+    /// Its boxes are joined by nothing.
+    WithoutVias,
+}
+
+/// A rectangle: a box, or all boxes of a type.
+struct Shape {
+    name: String,
+    /// The attribute by which the viewer knows it.
+    attribute: String,
+    colour: u8,
+    ns: u64,
+    /// The lines that come in one below the other.
+    inputs: usize,
+}
+
+/// A line between two rectangles: a via, or all vias between two types.
+struct Line {
+    attribute: String,
+    from: usize,
+    to: usize,
+    input: u16,
+    envelopes: u64,
+    rows: u64,
+    refused: u64,
+}
+
+/// Draws a network: boxes in columns behind their senders, vias with the rows that passed.
 pub(crate) fn network(
     model: usize,
     info: &ModelInfo,
@@ -43,13 +75,77 @@ pub(crate) fn network(
     keys: &Keys,
     busy_ns: &[u64],
     colours: &[u8],
-) -> Option<String> {
+) -> Network {
     let count = info.boxes.len();
-    let vias: Vec<(usize, &Via)> = vias.iter().enumerate().filter(|(_, via)| via.model == model).collect();
-    if count > MOST_BOXES || vias.is_empty() {
-        return None;
+    let vias = vias.iter().enumerate();
+    let vias: Vec<(usize, &Via)> = vias.filter(|(_, via)| via.model == model && (via.from as usize) < count).collect();
+    if vias.is_empty() {
+        return Network::WithoutVias;
     }
-    let columns = columns(count, vias.iter().map(|(_, via)| (via.from as usize, via.to as usize)));
+    if count <= MOST_BOXES {
+        let shape = |(b, key): (usize, &u32)| Shape {
+            name: info.boxes[b].name.clone(),
+            attribute: format!("data-key=\"{key}\" data-box=\"{model}.{b}\""),
+            colour: colours[*key as usize],
+            ns: busy_ns[*key as usize],
+            inputs: info.boxes[b].inputs.len(),
+        };
+        let line = |&(number, via): &(usize, &Via)| Line {
+            attribute: format!(" data-via=\"{number}\" tabindex=\"0\""),
+            from: via.from as usize,
+            to: via.to as usize,
+            input: via.input,
+            envelopes: via.envelopes,
+            rows: via.rows,
+            refused: via.refused,
+        };
+        let shapes: Vec<Shape> = keys.boxes(model).iter().enumerate().map(shape).collect();
+        let lines: Vec<Line> = vias.iter().map(line).collect();
+        return Network::Drawn { picture: draw(&info.name, &shapes, &lines), by_type: false };
+    }
+    let (_, type_of) = keys.types();
+    let own: Vec<usize> = keys.boxes(model).iter().map(|key| type_of[*key as usize]).collect();
+    let mut types = own.clone();
+    types.sort_unstable();
+    types.dedup();
+    if types.len() > MOST_BOXES {
+        return Network::TooLarge;
+    }
+    let place = |b: u32| types.partition_point(|of_type| *of_type < own[b as usize]);
+    let mut shapes: Vec<Shape> = Vec::new();
+    for &of_type in &types {
+        let many = own.iter().filter(|each| **each == of_type).count();
+        let of_its = || (0..type_of.len()).filter(|key| type_of[*key] == of_type);
+        let first = of_its().next().expect("a type has a key");
+        shapes.push(Shape {
+            name: format!("{many} × {}", keys.all[first].type_name),
+            attribute: format!("data-type=\"{of_type}\""),
+            colour: colours[first],
+            ns: of_its().fold(0, |sum, key| sum.saturating_add(busy_ns[key])),
+            inputs: 1,
+        });
+    }
+    let mut lines: Vec<Line> = Vec::new();
+    let mut known: FxHashMap<(usize, usize), usize> = FxHashMap::default();
+    for (_, via) in &vias {
+        let (from, to) = (place(via.from), place(via.to));
+        let at = *known.entry((from, to)).or_insert_with(|| {
+            let (attribute, input) = (String::new(), 0);
+            lines.push(Line { attribute, from, to, input, envelopes: 0, rows: 0, refused: 0 });
+            lines.len() - 1
+        });
+        let line = &mut lines[at];
+        line.envelopes += via.envelopes;
+        line.rows += via.rows;
+        line.refused += via.refused;
+    }
+    Network::Drawn { picture: draw(&info.name, &shapes, &lines), by_type: true }
+}
+
+/// The picture of rectangles and the lines between them.
+fn draw(name: &str, shapes: &[Shape], lines: &[Line]) -> String {
+    let count = shapes.len();
+    let columns = columns(count, lines.iter().map(|line| (line.from, line.to)));
     let depth = columns.iter().max().map_or(0, |most| most + 1);
     let mut order: Vec<Vec<usize>> = (0..depth).map(|at| (0..count).filter(|b| columns[*b] == at).collect()).collect();
     let mut place = vec![0.0_f64; count];
@@ -63,12 +159,11 @@ pub(crate) fn network(
             if forward { (1..depth).collect() } else { (0..depth.saturating_sub(1)).rev().collect() };
         for at in sweep {
             let middle = |b: usize| {
-                let others = vias.iter().filter_map(|(_, via)| match forward {
-                    true => (via.to as usize == b).then_some(via.from as usize),
-                    false => (via.from as usize == b).then_some(via.to as usize),
+                let others = lines.iter().filter_map(|line| match forward {
+                    true => (line.to == b).then_some(line.from),
+                    false => (line.from == b).then_some(line.to),
                 });
-                let (sum, many) =
-                    others.filter(|b| *b < count).fold((0.0, 0.0), |(sum, many), b| (sum + place[b], many + 1.0));
+                let (sum, many) = others.fold((0.0, 0.0), |(sum, many), b| (sum + place[b], many + 1.0));
                 if many > 0.0 { sum / many } else { place[b] }
             };
             let mut sorted: Vec<(f64, usize)> = order[at].iter().map(|b| (middle(*b), *b)).collect();
@@ -77,7 +172,7 @@ pub(crate) fn network(
             set(&order[at], &mut place);
         }
     }
-    let label = |b: usize| short(&info.boxes[b].name);
+    let label = |b: usize| short(&shapes[b].name);
     let width_of = |b: usize| (label(b).chars().count() as f64 * LETTER + 22.0).max(92.0);
     let mut x = MARGIN;
     let mut spots = vec![(0.0, 0.0, 0.0); count];
@@ -98,36 +193,33 @@ pub(crate) fn network(
         out,
         "<svg class=\"network\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
          role=\"img\" aria-label=\"The network {}\">",
-        Escaped(&info.name)
+        Escaped(name)
     );
-    let most_rows = vias.iter().map(|(_, via)| via.rows).max().unwrap_or(0).max(1) as f64;
+    let most_rows = lines.iter().map(|line| line.rows).max().unwrap_or(0).max(1) as f64;
     let (mut labels, mut texts): (Vec<(f64, f64, f64)>, String) = Default::default();
-    for &(number, via) in &vias {
-        let (from, to) = (via.from as usize, via.to as usize);
-        let (Some(&a), Some(&b)) = (spots.get(from), spots.get(to)) else { continue };
-        // Several inputs of a box come in one below the other.
-        let inputs = info.boxes[to].inputs.len() as f64;
+    for line in lines {
+        let (a, b) = (spots[line.from], spots[line.to]);
         let (x1, y1) = (a.0 + a.2, a.1 + BOX / 2.0);
-        let (x2, y2) = (b.0, b.1 + BOX * (f64::from(via.input) + 1.0) / (inputs + 1.0));
+        let (x2, y2) = (b.0, b.1 + BOX * (f64::from(line.input) + 1.0) / (shapes[line.to].inputs as f64 + 1.0));
         let bend = ((x2 - x1).abs() / 2.0).max(30.0);
-        let thick = 1.2 + 4.0 * (1.0 + via.rows as f64).ln() / (1.0 + most_rows).ln();
+        let thick = 1.2 + 4.0 * (1.0 + line.rows as f64).ln() / (1.0 + most_rows).ln();
         _ = write!(
             out,
-            "<g class=\"via{}\" data-via=\"{number}\" tabindex=\"0\"><title>{} to {}: {} envelopes, {} rows, {} \
-             refusals</title><path d=\"M{x1:.0} {y1:.0}C{:.0} {y1:.0} {:.0} {y2:.0} {x2:.0} {y2:.0}\" \
-             stroke-width=\"{thick:.1}\"/>",
-            if via.refused > 0 { " full" } else { "" },
-            Escaped(&info.boxes[from].name),
-            Escaped(&info.boxes[to].name),
-            via.envelopes,
-            via.rows,
-            via.refused,
+            "<g class=\"via{}\"{}><title>{} to {}: {} envelopes, {} rows, {} refusals</title><path d=\"M{x1:.0} \
+             {y1:.0}C{:.0} {y1:.0} {:.0} {y2:.0} {x2:.0} {y2:.0}\" stroke-width=\"{thick:.1}\"/>",
+            if line.refused > 0 { " full" } else { "" },
+            line.attribute,
+            Escaped(&shapes[line.from].name),
+            Escaped(&shapes[line.to].name),
+            line.envelopes,
+            line.rows,
+            line.refused,
             x1 + bend,
             x2 - bend,
         );
         out.push_str("</g>");
         // On the curve, where no other label is; a pointer tells the rows of a via without one.
-        let text = rounded(via.rows);
+        let text = rounded(line.rows);
         let half = text.len() as f64 * LETTER / 2.0 + 2.0;
         let spot = [0.5, 0.36, 0.64, 0.24, 0.76].into_iter().map(|t: f64| {
             let along = |a: f64, b: f64, c: f64, d: f64| {
@@ -139,33 +231,31 @@ pub(crate) fn network(
         let is_free = |spot: &(f64, f64)| {
             labels.iter().all(|(x, y, wide)| (spot.0 - x).abs() > half + wide || (spot.1 - y).abs() > 12.0)
         };
-        if let Some((x, y)) = spot.filter(|_| x2 > x1 && via.rows > 0).find(is_free) {
+        if let Some((x, y)) = spot.filter(|_| x2 > x1 && line.rows > 0).find(is_free) {
             labels.push((x, y, half));
             _ = write!(texts, "<text class=\"rows\" x=\"{x:.0}\" y=\"{y:.0}\">{text}</text>");
         }
     }
     out.push_str(&texts);
     for (b, &(x, y, wide)) in spots.iter().enumerate() {
-        let key = keys.boxes(model)[b] as usize;
-        let ns = busy_ns[key];
+        let Shape { name, attribute, colour, ns, .. } = &shapes[b];
         _ = write!(
             out,
-            "<g class=\"box c{}\" data-key=\"{key}\" data-box=\"{model}.{b}\" tabindex=\"0\"><title>{}</title><rect \
-             x=\"{x:.0}\" y=\"{y:.0}\" width=\"{wide:.0}\" height=\"{BOX}\" rx=\"6\"/><rect class=\"mark\" \
+            "<g class=\"box c{colour}\" {attribute} tabindex=\"0\"><title>{}</title><rect x=\"{x:.0}\" y=\"{y:.0}\" \
+             width=\"{wide:.0}\" height=\"{BOX}\" rx=\"6\"/><rect class=\"mark\" \
              x=\"{x:.0}\" y=\"{y:.0}\" width=\"5\" height=\"{BOX}\" rx=\"2\"/><text x=\"{:.0}\" \
              y=\"{:.0}\">{}</text><text class=\"quiet\" x=\"{:.0}\" y=\"{:.0}\">{} ms</text></g>",
-            colours[key],
-            Escaped(&info.boxes[b].name),
+            Escaped(name),
             x + 12.0,
             y + 16.0,
             Escaped(label(b)),
             x + 12.0,
             y + 31.0,
-            Ms(ns),
+            Ms(*ns),
         );
     }
     out.push_str("</svg>\n");
-    Some(out)
+    out
 }
 
 /// The column of each box, behind all of its senders. A via that closes a circle has no say.

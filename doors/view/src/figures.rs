@@ -1,7 +1,7 @@
 //! All that a page says about one run.
 
 use crate::RecordedRun;
-use crate::activity::{Rest, Seat};
+use crate::activity::{Rest, Seat, State};
 use crate::keys::Keys;
 use crate::operators::OperatorWork;
 use crate::pack::{Base, CHUNK, Cause, base64, deflate, has_cause, pack};
@@ -31,6 +31,10 @@ pub(crate) struct RunFigures<'a> {
     pub(crate) violations: Vec<Violation>,
     pub(crate) found: Findings,
     pub(crate) operators: OperatorWork,
+    /// The time of each seat in each state.
+    pub(crate) of_states: Vec<[u64; State::COUNT]>,
+    /// How long the tasks of each key waited for others, in the order of [`State::WAITS`].
+    pub(crate) waits_ns: Vec<[u64; State::WAITS.len()]>,
     /// The time in user code of each key, and its parts over time.
     pub(crate) busy_ns: Vec<u64>,
     pub(crate) of_keys: Vec<Vec<f32>>,
@@ -80,8 +84,12 @@ impl<'a> RunFigures<'a> {
         let rows = in_parallel(seats, |seat| pyramid::row(trace, seat, &keys, rates, span));
         let mut busy_ns = vec![0_u64; keys.all.len()];
         let mut of_keys: Vec<Vec<f32>> = vec![Vec::new(); keys.all.len()];
-        let mut levels = Vec::new();
+        let mut waits_ns = vec![[0_u64; State::WAITS.len()]; keys.all.len()];
+        let (mut levels, mut of_states) = (Vec::new(), Vec::new());
         for row in rows {
+            let waits = waits_ns.iter_mut().flatten().zip(row.waits_ns.iter().flatten());
+            waits.for_each(|(sum, ns)| *sum = sum.saturating_add(*ns));
+            of_states.push(row.of_states);
             busy_ns.iter_mut().zip(&row.busy_ns).for_each(|(sum, ns)| *sum = sum.saturating_add(*ns));
             for (sum, of_key) in of_keys.iter_mut().zip(row.of_keys) {
                 match sum.is_empty() {
@@ -120,6 +128,8 @@ impl<'a> RunFigures<'a> {
             violations,
             found,
             operators,
+            of_states,
+            waits_ns,
             busy_ns,
             of_keys,
             colours,
@@ -174,8 +184,8 @@ impl<'a> RunFigures<'a> {
             let frames: Vec<Value> = (state.frames.iter())
                 .map(|frame| {
                     let JobId { request, index } = frame.who;
-                    let flags =
-                        u8::from(frame.is_invocation) | u8::from(frame.in_user_code) << 1 | u8::from(frame.waits) << 2;
+                    let waits = frame.waits.map_or(0, |awaits| 1 + awaits as u8);
+                    let flags = u8::from(frame.is_invocation) | u8::from(frame.in_user_code) << 1 | waits << 2;
                     json!([request, index, frame.key, frame.rule, flags])
                 })
                 .collect();

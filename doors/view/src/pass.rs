@@ -5,10 +5,10 @@ use crate::activity::{Frame, Slice, State};
 use crate::keys::Keys;
 use crate::pack::Cause;
 use crate::pyramid::{COARSEST, Span};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::collections::VecDeque;
-use vicus_trace::{Event, JobId, Trace, What};
+use vicus_trace::{Awaits, Event, JobId, Trace, What};
 
 /// The types of which is asked how long the chain would be without them.
 pub(crate) const ASKED: usize = 6;
@@ -34,10 +34,12 @@ pub(crate) struct Via {
     /// The greatest number of envelopes in it at once, and the time that all of them spent in it.
     pub(crate) most: usize,
     pub(crate) inside_ns: u64,
-    /// How often it refused, how long its sender was blocked, and how often its bound was raised.
+    /// How often it refused, and how long its sender was blocked.
     pub(crate) refused: u64,
     pub(crate) blocked_ns: u64,
+    /// How often its bound was raised, and how often it was told to keep envelopes outside of memory.
     pub(crate) overdrawn: u64,
+    pub(crate) spilled: u64,
 }
 
 /// A step of the longest chain: a part of a slice.
@@ -105,13 +107,16 @@ struct Length {
 }
 
 impl Length {
-    fn raise(&mut self, other: Length) {
+    /// Whether a part of it has risen.
+    fn raise(&mut self, other: Length) -> bool {
         if other.ns[0] > self.ns[0] {
             self.step = other.step;
         }
+        let before = self.ns;
         for (ns, other) in self.ns.iter_mut().zip(other.ns) {
             *ns = (*ns).max(other);
         }
+        self.ns != before
     }
 }
 
@@ -132,9 +137,43 @@ struct Queued {
 #[derive(Default)]
 struct Job {
     length: Length,
-    /// The longest chain of its children that have ended.
-    children: Length,
+    /// The job that spawned it.
     by: Option<JobId>,
+    /// How many sections its spawner had open then.
+    depth: usize,
+    is_over: bool,
+    /// The chains of its descendants; most jobs have none.
+    family: Option<Box<Family>>,
+}
+
+/// The longest chains of a job's descendants that have ended.
+#[derive(Default)]
+struct Family {
+    children: Length,
+    descendants: Length,
+    /// The descendants of each open section, the innermost last.
+    sections: Vec<Length>,
+}
+
+/// A team of threads at its barriers.
+#[derive(Default)]
+struct Gathering {
+    /// The members that have come to the next barrier.
+    waiting: FxHashSet<JobId>,
+    /// The members that have still to leave the last one.
+    leaving: FxHashSet<JobId>,
+    /// The longest chain of the members and their tasks when the last barrier opened.
+    length: Length,
+}
+
+impl Job {
+    fn family(&mut self) -> &mut Family {
+        self.family.get_or_insert_default()
+    }
+
+    fn open_sections(&self) -> usize {
+        self.family.as_ref().map_or(0, |family| family.sections.len())
+    }
 }
 
 struct Pass<'a> {
@@ -146,8 +185,9 @@ struct Pass<'a> {
     /// The job that last ran on each seat.
     last: Vec<Option<JobId>>,
     jobs: FxHashMap<JobId, Job>,
-    /// The longest chain of each request: what a barrier waits for.
+    /// The longest chain of each request, and the requests that are teams of threads.
     of_requests: FxHashMap<u32, Length>,
+    teams: FxHashMap<u32, Gathering>,
     queued: FxHashMap<JobId, Queued>,
     /// For each model and box: the first via of its inputs, and those of each output.
     inputs: Vec<Vec<Option<usize>>>,
@@ -200,6 +240,7 @@ pub(crate) fn pass(trace: &Trace, keys: &Keys, asked: &[usize], span: Span) -> F
         last: vec![None; seats],
         jobs: FxHashMap::default(),
         of_requests: FxHashMap::default(),
+        teams: FxHashMap::default(),
         queued: FxHashMap::default(),
         inputs,
         outputs,
@@ -254,12 +295,15 @@ impl Pass<'_> {
             }
             What::UserCodeBegins { who } => self.last[seat] = Some(who),
             What::UserCodeEnds { who } if !who.is_box() => self.ends(who),
-            What::WaitEnds { who } => {
-                let request = self.of_requests.get(&who.request).copied().unwrap_or_default();
-                let job = self.jobs.entry(who).or_default();
-                // A barrier waits for all; any other wait for the children.
-                let awaited = if job.by.is_none() { request } else { job.children };
-                job.length.raise(awaited);
+            What::SectionBegins { who } if is_one(who) => {
+                self.jobs.entry(who).or_default().family().sections.push(Length::default());
+            }
+            What::WaitBegins { who, awaits: Awaits::Team } => {
+                self.teams.entry(who.request).or_default().waiting.insert(who);
+            }
+            What::WaitEnds { who } if is_one(who) => {
+                let awaits = before.filter(|frame| frame.who == who).and_then(|frame| frame.waits);
+                self.goes_on_after(who, awaits.unwrap_or(Awaits::Children));
             }
             What::EnvelopeSent { who, output, rows, pill } => {
                 self.sends(who, output, Sent { cause: here, time_ns: now_ns, rows, pill, length: Length::default() })
@@ -287,6 +331,7 @@ impl Pass<'_> {
                 }
                 self.found.causes[seat].push(refused.map(|refused| refused.cause));
             }
+            What::Overdrawn { who, output, bytes: 0 } => self.vias(who, output, |via| via.spilled += 1),
             What::Overdrawn { who, output, .. } => self.vias(who, output, |via| via.overdrawn += 1),
             What::RequestSubmitted { request } => {
                 self.open.insert(request, self.found.requests.len());
@@ -324,23 +369,78 @@ impl Pass<'_> {
         self.best.raise(length);
     }
 
-    /// A job is queued or spawned by another one, or by the code that the seat runs.
+    /// A job is spawned or queued by another one, or by the code that the seat runs. The first of these jobs has
+    /// spawned it; a later one has released it, as the last of the tasks whose data it uses, and is no parent of it.
     fn follows(&mut self, who: JobId, by: u32, running: Option<Frame>) {
         let by = match by {
             JobId::NONE => running.map(|frame| frame.who),
             index => Some(JobId { request: who.request, index }),
         };
-        let Some(by) = by.filter(|by| *by != who && is_one(*by)) else { return };
-        let length = self.jobs.get(&by).map(|job| job.length).unwrap_or_default();
+        let Some(by) = by.filter(|by| *by != who && is_one(*by)) else {
+            // A member of a team begins a region behind the last barrier of the one before.
+            if let (Some(team), true) = (self.teams.get(&who.request), is_one(who)) {
+                self.jobs.entry(who).or_default().length.raise(team.length);
+            }
+            return;
+        };
+        let (length, depth) = self.jobs.get(&by).map(|job| (job.length, job.open_sections())).unwrap_or_default();
         let job = self.jobs.entry(who).or_default();
-        job.by = Some(by);
+        if job.by.is_none() {
+            (job.by, job.depth) = (Some(by), depth);
+        }
         job.length.raise(length);
     }
 
+    /// A task has waited for others, and goes on when the last of them is over.
+    fn goes_on_after(&mut self, who: JobId, awaits: Awaits) {
+        let awaited = match awaits {
+            Awaits::Team => {
+                let request = self.of_requests.get(&who.request).copied().unwrap_or_default();
+                let team = self.teams.entry(who.request).or_default();
+                // What there is when the first member leaves is what all have waited for: this one works on before the
+                // last one has left.
+                if !team.leaving.remove(&who) {
+                    team.length = request;
+                    team.leaving = std::mem::take(&mut team.waiting);
+                    team.leaving.remove(&who);
+                }
+                team.length
+            }
+            Awaits::Section | Awaits::Children => {
+                let Some(family) = self.jobs.get_mut(&who).and_then(|job| job.family.as_mut()) else { return };
+                let section = if awaits == Awaits::Section { family.sections.pop() } else { None };
+                // The beginning of the section may be before the first event.
+                section.unwrap_or(family.children)
+            }
+        };
+        self.jobs.entry(who).or_default().length.raise(awaited);
+    }
+
+    /// A task has ended, or has been put aside until it goes on: its ancestors may wait for it.
     fn ends(&mut self, who: JobId) {
-        let Some(Job { length, by: Some(by), .. }) = self.jobs.get(&who) else { return };
-        let (length, by) = (*length, *by);
-        self.jobs.entry(by).or_default().children.raise(length);
+        let Some(job) = self.jobs.get_mut(&who) else { return };
+        job.is_over = true;
+        let mut chain = job.length;
+        chain.raise(job.family.as_ref().map(|family| family.descendants).unwrap_or_default());
+        let (mut by, mut depth) = (job.by, job.depth);
+        if let Some(by) = by {
+            let length = job.length;
+            self.jobs.entry(by).or_default().family().children.raise(length);
+        }
+        // An ancestor that is not over hands on the chain when it ends. In a damaged trace, jobs may have spawned each
+        // other: the chains rise no more after a round.
+        while let Some(ancestor) = by {
+            let job = self.jobs.entry(ancestor).or_default();
+            let family = job.family.get_or_insert_default();
+            let has_risen = family.descendants.raise(chain);
+            for section in family.sections.iter_mut().take(depth) {
+                section.raise(chain);
+            }
+            if !has_risen || !job.is_over {
+                break;
+            }
+            (by, depth) = (job.by, job.depth);
+        }
     }
 
     fn count(&mut self, now_ns: u64, by: i64) {
@@ -530,6 +630,150 @@ mod tests {
         let trace = Trace::new(Header::for_seats(1), vec![log.finish()]);
         let found = pass(&trace, &Keys::new(&trace), &[], Span { first_ns: 0, ns: 145 });
         assert_eq!(found.chain.ns, 10 + 100 + 5);
+    }
+
+    /// The steps of a single log, and the longest chain in it.
+    fn chain_of(events: &[(u64, What)]) -> u64 {
+        let mut log = EventLog::new(100);
+        events.iter().for_each(|&(time_ns, what)| _ = log.record(time_ns, what));
+        let trace = Trace::new(Header::for_seats(1), vec![log.finish()]);
+        let ns = events.last().unwrap().0;
+        pass(&trace, &Keys::new(&trace), &[], Span { first_ns: 0, ns }).chain.ns
+    }
+
+    fn queued(who: JobId, by: JobId) -> What {
+        What::Enqueued { who, kind: TaskKind::Deferred, by: by.index }
+    }
+
+    fn begins(who: JobId) -> What {
+        What::UserCodeBegins { who }
+    }
+
+    fn ends(who: JobId) -> What {
+        What::UserCodeEnds { who }
+    }
+
+    /// A task of OpenMP spawns two of which the second follows the first by its data, and waits for both. The runtime
+    /// queues the second when the first ends, by this one: the wait once missed the second.
+    #[test]
+    fn the_spawner_of_a_task_and_not_its_predecessor_waits_for_it() {
+        let [outer, root, one, two] = [0, 1, 2, 3].map(|number| JobId::task(1, number));
+        let wait = What::WaitBegins { who: root, awaits: Awaits::Children };
+        let events = [
+            (0, queued(outer, JobId::task_of(1))),
+            (0, begins(outer)),
+            (1, queued(root, outer)),
+            (1, ends(outer)),
+            (1, begins(root)),
+            (11, What::Spawned { who: one, by: root.index }),
+            (11, queued(one, root)),
+            (11, What::Spawned { who: two, by: root.index }),
+            (11, wait),
+            (11, begins(one)),
+            (41, queued(two, one)),
+            (41, ends(one)),
+            (41, begins(two)),
+            (141, ends(two)),
+            (141, What::WaitEnds { who: root }),
+            (148, ends(root)),
+        ];
+        // 1 of the outer task, 10 of the root up to its spawns, 30 and 100 of the tasks one after the other, 7 behind.
+        assert_eq!(chain_of(&events), 1 + 10 + 30 + 100 + 7);
+    }
+
+    /// A task from outside has no spawner; its wait for children is no barrier.
+    #[test]
+    fn a_task_without_a_spawner_waits_for_its_own_children_alone() {
+        let [root, child, stranger] = [0, 1, 2].map(|number| JobId::task(1, number));
+        let none = JobId::task_of(1);
+        let events = [
+            (0, queued(stranger, none)),
+            (0, queued(root, none)),
+            (0, begins(stranger)),
+            (500, ends(stranger)),
+            (500, begins(root)),
+            (510, queued(child, root)),
+            (510, What::WaitBegins { who: root, awaits: Awaits::Children }),
+            (510, begins(child)),
+            (530, ends(child)),
+            (530, What::WaitEnds { who: root }),
+            (1010, ends(root)),
+        ];
+        // The root's 10, the child's 20 and the root's 480: the stranger's 500 are beside them.
+        assert_eq!(chain_of(&events), 10 + 20 + 480);
+    }
+
+    /// A group waits for grandchildren as well, whose parent has not waited for them, and for no earlier child.
+    #[test]
+    fn a_section_has_all_descendants_since_its_beginning() {
+        let [root, earlier, child, grandchild] = [0, 1, 2, 3].map(|number| JobId::task(1, number));
+        let events = [
+            (0, queued(root, JobId::task_of(1))),
+            (0, begins(root)),
+            (10, queued(earlier, root)),
+            (10, What::SectionBegins { who: root }),
+            (10, queued(child, root)),
+            (10, What::WaitBegins { who: root, awaits: Awaits::Section }),
+            (10, begins(earlier)),
+            (310, ends(earlier)),
+            (310, begins(child)),
+            (315, queued(grandchild, child)),
+            (318, ends(child)),
+            (318, begins(grandchild)),
+            (418, ends(grandchild)),
+            (418, What::WaitEnds { who: root }),
+            (718, ends(root)),
+        ];
+        // 10, then the child's 5 up to the grandchild, its 100, and 300 behind; the earlier child ends after 310.
+        assert_eq!(chain_of(&events), 10 + 5 + 100 + 300);
+    }
+
+    /// Two members, of which the first works 100 ns before a barrier and 10 behind it, the second 20 and 200. Only one
+    /// of them has a long part on either side, so neither does all of the chain.
+    #[test]
+    fn a_barrier_joins_the_longest_parts_before_and_behind_it() {
+        let [one, two] = [0, 1].map(|number| JobId::task(1, number));
+        let none = JobId::task_of(1);
+        let (mut first, mut second) = (EventLog::new(100), EventLog::new(100));
+        let wait = |who| What::WaitBegins { who, awaits: Awaits::Team };
+        let mut record = |is_first: bool, time_ns: u64, what: What| {
+            let (own, other) = if is_first { (&mut first, &mut second) } else { (&mut second, &mut first) };
+            other.observe(own.record(time_ns, what));
+        };
+        for round in [0, 1000] {
+            let [one, two] = if round == 0 { [one, two] } else { [2, 3].map(|number| JobId::task(1, number)) };
+            record(true, round, queued(one, none));
+            record(true, round, begins(one));
+            record(false, round, queued(two, none));
+            record(false, round, begins(two));
+            record(false, round + 20, wait(two));
+            record(true, round + 100, wait(one));
+            record(true, round + 100, What::WaitEnds { who: one });
+            // It works on, and waits at the next barrier, before the other one has left the first.
+            record(true, round + 110, wait(one));
+            record(false, round + 120, What::WaitEnds { who: two });
+            record(false, round + 320, wait(two));
+            record(false, round + 320, What::WaitEnds { who: two });
+            record(true, round + 320, What::WaitEnds { who: one });
+            record(true, round + 321, ends(one));
+            record(false, round + 322, ends(two));
+        }
+        let trace = Trace::new(Header::for_seats(2), vec![first.finish(), second.finish()]);
+        let found = pass(&trace, &Keys::new(&trace), &[], Span { first_ns: 0, ns: 1322 });
+        // Each region: 100 up to the barrier, 200 from there to the next one, 2 behind it. The second one begins behind
+        // the last barrier of the first.
+        assert_eq!(found.chain.ns, 300 + 100 + 200 + 2);
+    }
+
+    /// A damaged trace may have tasks that have spawned each other: they must not keep the pass for ever.
+    #[test]
+    fn tasks_that_have_spawned_each_other_end() {
+        let [one, two] = [0, 1].map(|number| JobId::task(1, number));
+        let mut events = vec![(0, queued(one, two)), (0, queued(two, one))];
+        for (at, who) in [(0, one), (10, two), (30, one)] {
+            events.extend([(at, begins(who)), (at + 10, ends(who))]);
+        }
+        assert_eq!(chain_of(&events), 20);
     }
 
     #[test]

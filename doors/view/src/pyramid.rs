@@ -13,8 +13,18 @@ const SLICES: usize = 8;
 /// The levels have these many parts at most.
 const MOST: usize = COARSEST << 8;
 /// The bytes of a part of a seat's row: 5 shares of 255, the key that has most, of 2 bytes, that of the request, the
-/// rule, the share of waiting for memory.
-pub(crate) const BYTES: usize = 11;
+/// rule, the share of waiting for memory, and 2 more shares.
+pub(crate) const BYTES: usize = 13;
+/// The states whose shares of a part the first 5 bytes and the last 2 have.
+const STATES: [State; 7] = [
+    State::Busy,
+    State::Around,
+    State::WaitsForChildren,
+    State::Asleep,
+    State::Away,
+    State::WaitsForSection,
+    State::WaitsForTeam,
+];
 
 /// The bytes a nanosecond that a core gets from memory: of its own node, and of others.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +52,12 @@ pub(crate) struct Span {
 pub(crate) struct Row {
     /// For each level its parts, packed and in base64.
     pub(crate) levels: Vec<String>,
+    /// The time in each state.
+    pub(crate) of_states: [u64; State::COUNT],
     /// The time in user code of each key.
     pub(crate) busy_ns: Vec<u64>,
+    /// How long the tasks of each key waited for others, in the order of [`State::WAITS`].
+    pub(crate) waits_ns: Vec<[u64; State::WAITS.len()]>,
     /// How much of each part of the coarsest level each key ran, in nanoseconds.
     pub(crate) of_keys: Vec<Vec<f32>>,
 }
@@ -70,8 +84,8 @@ impl Most {
 
 #[derive(Clone, Copy, Default)]
 struct Part {
-    /// In user code, around it, waiting for tasks, asleep, away.
-    ns: [f64; 5],
+    /// The time in each of [`STATES`].
+    ns: [f64; STATES.len()],
     memory_ns: f64,
     key: Most,
     request: Most,
@@ -80,14 +94,7 @@ struct Part {
 
 impl Part {
     fn add(&mut self, slice: &Slice, ns: f64, waited: f64) {
-        let place = match slice.state {
-            State::Looks => return,
-            State::Busy => 0,
-            State::Around => 1,
-            State::Waits => 2,
-            State::Asleep => 3,
-            State::Away => 4,
-        };
+        let Some(place) = STATES.iter().position(|state| *state == slice.state) else { return };
         self.ns[place] += ns;
         if let (State::Busy, Some((who, key))) = (slice.state, slice.who) {
             self.memory_ns += ns * waited;
@@ -100,7 +107,7 @@ impl Part {
     fn merged(four: &[Part]) -> Part {
         let mut sum = Part::default();
         for part in four {
-            (0..5).for_each(|place| sum.ns[place] += part.ns[place]);
+            sum.ns.iter_mut().zip(part.ns).for_each(|(sum, ns)| *sum += ns);
             sum.memory_ns += part.memory_ns;
             for (sum, part) in [(&mut sum.key, part.key), (&mut sum.request, part.request), (&mut sum.rule, part.rule)]
             {
@@ -113,7 +120,9 @@ impl Part {
     fn bytes(&self, width: f64) -> [u8; BYTES] {
         let share = |ns: f64, of: f64| if of > 0.0 { (ns / of * 255.0).round().clamp(0.0, 255.0) as u8 } else { 0 };
         let mut bytes = [0; BYTES];
-        (0..5).for_each(|place| bytes[place] = share(self.ns[place], width));
+        let shares = self.ns.map(|ns| share(ns, width));
+        bytes[..5].copy_from_slice(&shares[..5]);
+        bytes[11..].copy_from_slice(&shares[5..]);
         // Something that is too short for a share is still seen.
         if self.ns[0] > 0.0 {
             bytes[0] = bytes[0].max(1);
@@ -139,14 +148,24 @@ pub(crate) fn row(trace: &Trace, seat: usize, keys: &Keys, rates: Rates, span: S
     let mut parts = vec![Part::default(); count];
     let mut busy_ns = vec![0_u64; keys.all.len()];
     let mut of_keys = vec![Vec::new(); keys.all.len()];
+    let mut of_states = [0_u64; State::COUNT];
+    let mut waits_ns = vec![[0_u64; State::WAITS.len()]; keys.all.len()];
     if !trace.header().seats[seat].is_callers {
         slices(events, first_ns.saturating_add(span_ns), keys, |slice| {
             let waited = rates.waited(&slice);
             let (begin, end) = ((slice.begin_ns - first_ns) as f64, (slice.end_ns - first_ns) as f64);
             spread(begin, end, width, count, |part, ns| parts[part].add(&slice, ns, waited));
+            let slice_ns = slice.end_ns - slice.begin_ns;
+            let of_state = &mut of_states[slice.state as usize];
+            *of_state = of_state.saturating_add(slice_ns);
+            let wait = State::WAITS.iter().position(|state| *state == slice.state);
+            if let (Some(wait), Some((_, key))) = (wait, slice.who) {
+                let wait_ns = &mut waits_ns[key as usize][wait];
+                *wait_ns = wait_ns.saturating_add(slice_ns);
+            }
             if let (State::Busy, Some((_, key))) = (slice.state, slice.who) {
                 let busy_ns = &mut busy_ns[key as usize];
-                *busy_ns = busy_ns.saturating_add(slice.end_ns - slice.begin_ns);
+                *busy_ns = busy_ns.saturating_add(slice_ns);
                 let of_key = &mut of_keys[key as usize];
                 if of_key.is_empty() {
                     of_key.resize(COARSEST, 0.0);
@@ -168,7 +187,7 @@ pub(crate) fn row(trace: &Trace, seat: usize, keys: &Keys, rates: Rates, span: S
         parts = parts.chunks(4).map(Part::merged).collect();
     }
     levels.reverse();
-    Row { levels, busy_ns, of_keys }
+    Row { levels, of_states, busy_ns, waits_ns, of_keys }
 }
 
 /// Hands over the parts of equal width that lie between, each with the length in it.
@@ -189,6 +208,7 @@ fn spread(begin: f64, end: f64, width: f64, count: usize, mut add: impl FnMut(us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pack::{from_base64, inflate};
 
     #[test]
     fn a_length_is_spread_over_the_parts_it_lies_in() {
@@ -198,6 +218,24 @@ mod tests {
         got.clear();
         spread(30.0, 40.0, 10.0, 4, |part, ns| got.push((part, ns)));
         assert_eq!(got, [(3, 10.0)]);
+    }
+
+    /// 50 bytes from near memory at 2 bytes a nanosecond take 25 ns, 40 bytes from far memory at 1 take 40: of 100 ns
+    /// in user code, 65 waited for memory, and a share of 1 is 255.
+    #[test]
+    fn waiting_for_memory_is_what_the_bytes_take_at_the_given_bandwidths() {
+        use vicus_trace::{EventLog, Header, JobId, What};
+        let (who, mut log) = (JobId::task(1, 0), EventLog::new(10));
+        log.record(0, What::UserCodeBegins { who });
+        log.record(0, What::BytesRead { who, far: false, bytes: 50 });
+        log.record(0, What::BytesRead { who, far: true, bytes: 40 });
+        log.record(100, What::UserCodeEnds { who });
+        let trace = Trace::new(Header::for_seats(1), vec![log.finish()]);
+        let span = Span { first_ns: 0, ns: 100 };
+        let row = row(&trace, 0, &Keys::new(&trace), Rates { near: 2.0, far: 1.0 }, span);
+        let level = inflate(&from_base64(row.levels[0].as_bytes()).unwrap()).unwrap();
+        assert_eq!(level.len(), BYTES * COARSEST);
+        assert_eq!((level[0], level[10 * COARSEST]), (255, 166));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The figures of a run as plain tables: they are there without a script, for a screen reader or a text browser.
 
+use crate::activity::State;
 use crate::drawing;
 use crate::figures::RunFigures;
 use crate::html::{Escaped, Ms, Table};
@@ -12,8 +13,10 @@ const MOST_ROWS: usize = 200;
 /// The parts of the curve and the rows of the table about the time before the first event.
 const EARLIER_PARTS: usize = 256;
 const EARLIER_ROWS: usize = 16;
-/// A matrix of more seats could not be read.
+/// A matrix with more rows could not be read.
 const MOST_SEATS: usize = 64;
+/// More networks are left out, and counted.
+const MOST_NETWORKS: usize = 12;
 
 fn percent(part: u64, of: u64) -> String {
     if of == 0 { "–".to_owned() } else { format!("{:.1} %", part as f64 / of as f64 * 100.0) }
@@ -242,7 +245,11 @@ fn earlier(made: &RunFigures<'_>, out: &mut String) {
 
 fn boxes(made: &RunFigures<'_>, out: &mut String) {
     section(out, &made.id("by-box"), "By box", "");
-    let (types, _) = made.keys.types();
+    let (types, type_of) = made.keys.types();
+    let mut waits_ns = vec![[0_u64; WAITS.len()]; types.len()];
+    for (of_type, own) in type_of.iter().zip(&made.waits_ns) {
+        waits_ns[*of_type].iter_mut().zip(own).for_each(|(sum, ns)| *sum = sum.saturating_add(*ns));
+    }
     let rows: Vec<(String, Vec<String>)> = made
         .summary
         .boxes
@@ -250,7 +257,8 @@ fn boxes(made: &RunFigures<'_>, out: &mut String) {
         .map(|row| {
             let number = types.iter().position(|name| *name == row.type_name);
             let attribute = number.map_or(String::new(), |number| format!(" data-type=\"{number}\""));
-            (attribute, cells(row))
+            let waits = number.map_or_else(Default::default, |number| waits_ns[number]);
+            (attribute, cells(row, waits))
         })
         .collect();
     let table =
@@ -259,8 +267,8 @@ fn boxes(made: &RunFigures<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// The columns by box, as `vicus trace summary` has them.
-const BOXES: [&str; 14] = [
+/// The columns by box, as `vicus trace summary` has them, and the waits of tasks for others.
+const BOXES: [&str; 17] = [
     "type",
     "boxes",
     "invocations",
@@ -275,9 +283,15 @@ const BOXES: [&str; 14] = [
     "bytes made",
     "near bytes",
     "far bytes",
+    WAITS[0],
+    WAITS[1],
+    WAITS[2],
 ];
 
-fn cells(row: &BoxSummary) -> Vec<String> {
+/// The waits of tasks for others, in the order of [`State::WAITS`](crate::activity::State::WAITS).
+const WAITS: [&str; 3] = ["waits for its tasks ms", "waits for a group ms", "at barriers ms"];
+
+fn cells(row: &BoxSummary, waits_ns: [u64; 3]) -> Vec<String> {
     let counts = [row.boxes, row.invocations, row.spawned].map(|count| count.to_string());
     let times = [row.queued_ns, row.busy_ns, row.blocked_ns].map(|ns| Ms(ns).to_string());
     let passed = [row.envelopes_in, row.rows_in, row.envelopes_out, row.rows_out];
@@ -287,6 +301,7 @@ fn cells(row: &BoxSummary) -> Vec<String> {
         .chain(counts)
         .chain(times)
         .chain(passed.map(|count| count.to_string()))
+        .chain(waits_ns.map(|ns| Ms(ns).to_string()))
         .collect()
 }
 
@@ -316,31 +331,46 @@ fn seats(made: &RunFigures<'_>, out: &mut String) {
             seat.events.to_string(),
             seat.lost.to_string(),
         ];
+        let of_states = &made.of_states[seat.seat];
+        let idle = IDLE.map(|(_, state)| Ms(of_states[state as usize]).to_string());
+        let cells = cells.into_iter().chain(idle).collect();
         (format!(" data-seat=\"{}\"", seat.seat), cells)
     };
     let rows: Vec<(String, Vec<String>)> = made.summary.seats.iter().map(row).collect();
+    let mut columns = vec![
+        "seat",
+        "takes by rule",
+        "PU",
+        "node",
+        "invocations",
+        "busy ms",
+        "overhead ms",
+        "idle ms",
+        "near takes",
+        "far takes",
+        "events",
+        "lost",
+    ];
+    columns.extend(IDLE.map(|(name, _)| name));
     let table = Table {
         id: made.id("seats"),
-        caption: "The time of each seat, and the tasks that it took, by rule of the plan and by distance",
-        columns: &[
-            "seat",
-            "takes by rule",
-            "PU",
-            "node",
-            "invocations",
-            "busy ms",
-            "overhead ms",
-            "idle ms",
-            "near takes",
-            "far takes",
-            "events",
-            "lost",
-        ],
+        caption: "The time of each seat, and the tasks that it took, by rule of the plan and by distance; the last \
+                  columns say what idle time is",
+        columns: &columns,
         texts: 2,
     };
     table.write(out, &rows);
     out.push_str("</section>\n");
 }
+
+/// The parts of idle time.
+const IDLE: [(&str, State); 5] = [
+    (WAITS[0], State::WAITS[0]),
+    (WAITS[1], State::WAITS[1]),
+    (WAITS[2], State::WAITS[2]),
+    ("asleep ms", State::Asleep),
+    ("waits to be lent ms", State::Away),
+];
 
 fn vias(made: &RunFigures<'_>, out: &mut String) {
     let mut used: Vec<(usize, &crate::pass::Via)> = made.found.vias.iter().enumerate().collect();
@@ -368,6 +398,7 @@ fn vias(made: &RunFigures<'_>, out: &mut String) {
             via.refused.to_string(),
             Ms(via.blocked_ns).to_string(),
             via.overdrawn.to_string(),
+            via.spilled.to_string(),
         ];
         (format!(" data-via=\"{number}\""), cells)
     };
@@ -384,7 +415,8 @@ fn vias(made: &RunFigures<'_>, out: &mut String) {
             "bound",
             "refusals",
             "blocked ms",
-            "overdrawn or spilled",
+            "bound raised",
+            "spilled",
         ],
         texts: 1,
     };
@@ -404,24 +436,79 @@ fn takes(made: &RunFigures<'_>, out: &mut String) {
     let own: u64 = seats.iter().map(|seat| takes[*seat][*seat]).sum();
     let note = format!("Of {} {} were queued by the seat that took them.", of(all, "job"), percent(own, all));
     section(out, &made.id("by-take"), "Who took from whom", &note);
-    if seats.len() <= MOST_SEATS {
-        let name = |seat: usize| match made.trace.header().seats[seat].is_callers {
-            true => "callers".to_owned(),
-            false => format!("seat {seat}"),
-        };
-        let names: Vec<String> = seats.iter().map(|seat| format!("from {}", name(*seat))).collect();
+    let (rows, unit) = takers(made, &seats);
+    match unit {
+        Some("seat") => {}
+        Some(unit) => {
+            _ = write!(out, "<p class=\"note\">{} seats are too many for a matrix: it is by {unit}.</p>", seats.len());
+        }
+        None => {
+            _ = write!(
+                out,
+                "<p class=\"note\">{} seats on more than {MOST_SEATS} nodes are too many for a matrix: it is left \
+                 out.</p>",
+                seats.len()
+            );
+        }
+    }
+    if unit.is_some() {
+        let names: Vec<String> = rows.iter().map(|(name, _)| format!("from {name}")).collect();
         let columns: Vec<&str> = ["taken by"].into_iter().chain(names.iter().map(String::as_str)).collect();
-        let rows: Vec<(String, Vec<String>)> = seats
+        let of = |to: &[usize], from: &[usize]| -> u64 {
+            to.iter().map(|to| from.iter().map(|from| takes[*to][*from]).sum::<u64>()).sum()
+        };
+        let cells: Vec<(String, Vec<String>)> = rows
             .iter()
-            .map(|&seat| {
-                let counts = seats.iter().map(|from| takes[seat][*from].to_string());
-                (format!(" data-seat=\"{seat}\""), [name(seat)].into_iter().chain(counts).collect())
+            .map(|(name, own)| {
+                let attribute = match &own[..] {
+                    [seat] => format!(" data-seat=\"{seat}\""),
+                    many => {
+                        let many: Vec<String> = many.iter().map(usize::to_string).collect();
+                        format!(" data-seats=\"{}\"", many.join(" "))
+                    }
+                };
+                let counts = rows.iter().map(|(_, from)| of(own, from).to_string());
+                (attribute, [name.clone()].into_iter().chain(counts).collect())
             })
             .collect();
         let caption = "Rows took what columns had queued";
-        Table { id: made.id("takes"), caption, columns: &columns, texts: 1 }.write(out, &rows);
+        Table { id: made.id("takes"), caption, columns: &columns, texts: 1 }.write(out, &cells);
     }
     out.push_str("</section>\n");
+}
+
+/// The rows of the matrix of takes, each with its seats: by seat, or where these are too many, by core group or by
+/// node.
+fn takers(made: &RunFigures<'_>, seats: &[usize]) -> (Vec<(String, Vec<usize>)>, Option<&'static str>) {
+    let header = made.trace.header();
+    let of = |process: u32| match header.processes.get(process as usize) {
+        Some(process) => format!("{process}, "),
+        None => String::new(),
+    };
+    // Callers are on no core.
+    let name = |seat: usize, unit: &str| {
+        let info = header.seats[seat];
+        match unit {
+            _ if info.is_callers => "callers".to_owned(),
+            "seat" => format!("seat {seat}"),
+            "core group" => format!("{}core group {}", of(info.process), info.group.index()),
+            _ => format!("{}node {}", of(info.process), info.node.index()),
+        }
+    };
+    for unit in ["seat", "core group", "node"] {
+        let mut rows: Vec<(String, Vec<usize>)> = Vec::new();
+        for &seat in seats {
+            let name = name(seat, unit);
+            match rows.iter_mut().find(|(known, _)| *known == name).filter(|_| unit != "seat") {
+                Some((_, own)) => own.push(seat),
+                None => rows.push((name, vec![seat])),
+            }
+        }
+        if rows.len() <= MOST_SEATS {
+            return (rows, Some(unit));
+        }
+    }
+    (Vec::new(), None)
 }
 
 fn requests(made: &RunFigures<'_>, out: &mut String) {
@@ -466,20 +553,49 @@ fn requests(made: &RunFigures<'_>, out: &mut String) {
 
 fn pictures(made: &RunFigures<'_>, out: &mut String) {
     let header = made.trace.header();
-    let drawn = header.models.iter().enumerate().filter_map(|(model, info)| {
-        let picture = drawing::network(model, info, &made.found.vias, &made.keys, &made.busy_ns, &made.colours)?;
-        Some((info, picture))
-    });
-    let drawn: Vec<_> = drawn.take(12).collect();
-    if !drawn.is_empty() {
+    let mut pictures = Vec::new();
+    let (mut unreadable, mut left_out) = (0_u64, 0_u64);
+    for (model, info) in header.models.iter().enumerate() {
+        let drawn = drawing::network(model, info, &made.found.vias, &made.keys, &made.busy_ns, &made.colours);
+        match drawn {
+            drawing::Network::Drawn { .. } if pictures.len() == MOST_NETWORKS => left_out += 1,
+            drawing::Network::Drawn { picture, by_type } => pictures.push((info, picture, by_type)),
+            drawing::Network::TooLarge => unreadable += 1,
+            drawing::Network::WithoutVias => {}
+        }
+    }
+    if !pictures.is_empty() || unreadable > 0 {
         section(
             out,
             &made.id("networks"),
             "Networks",
             "Boxes with their time, vias with their rows. Click one to mark it everywhere.",
         );
-        for (info, picture) in drawn {
-            _ = write!(out, "<h3>{}</h3><div class=\"scroll\" tabindex=\"0\">{picture}</div>", Escaped(&info.name));
+        for (info, picture, by_type) in pictures {
+            let note = match by_type {
+                false => String::new(),
+                true => format!(
+                    "<p class=\"note\">{} boxes are too many to be drawn one by one: each rectangle is a type, each \
+                     line all vias between two of them.</p>",
+                    info.boxes.len()
+                ),
+            };
+            let name = Escaped(&info.name);
+            _ = write!(out, "<h3>{name}</h3>{note}<div class=\"scroll\" tabindex=\"0\">{picture}</div>");
+        }
+        if left_out > 0 {
+            _ = write!(
+                out,
+                "<p class=\"note\">These are the first {MOST_NETWORKS} networks; {left_out} more are left out.</p>"
+            );
+        }
+        if unreadable > 0 {
+            let (networks, most) = (of(unreadable, "network"), drawing::MOST_BOXES);
+            _ = write!(
+                out,
+                "<p class=\"note\">{networks} with more than {most} types of boxes could not be read: left \
+                 out.</p>"
+            );
         }
         out.push_str("</section>\n");
     }

@@ -272,6 +272,138 @@ fn the_time_before_a_rolling_trace_is_summed_up() {
     assert_eq!(read(&mut page.as_bytes()).unwrap()[0].trace, trace);
 }
 
+/// The cells of a table's rows, by the table's id.
+fn rows_of(page: &str, id: &str) -> Vec<Vec<String>> {
+    let (_, table) = page.split_once(&format!("<table id=\"{id}\"")).unwrap();
+    let (head, body) = table.split_once("</table>").unwrap().0.split_once("<tbody>").unwrap();
+    let cells = |row: &str| -> Vec<String> {
+        let cells = row.split("<t").filter(|cell| cell.starts_with('h') || cell.starts_with('d'));
+        cells.map(|cell| cell.split_once('>').unwrap().1.split('<').next().unwrap().to_owned()).collect()
+    };
+    let head = head.split_once("<thead><tr>").unwrap().1;
+    [cells(head)].into_iter().chain(body.split("<tr").skip(1).map(cells)).collect()
+}
+
+/// The numbers of a row by the names of their columns.
+fn cells_of<'a>(rows: &'a [Vec<String>], row: usize, columns: &[&str]) -> Vec<&'a str> {
+    let place = |name: &&str| rows[0].iter().position(|column| column == name).unwrap_or_else(|| panic!("{name}"));
+    columns.iter().map(|name| &rows[row][place(name)][..]).collect()
+}
+
+#[test]
+fn idle_time_is_told_apart_by_what_was_waited_for() {
+    const MS: u64 = 1_000_000;
+    let (who, mut log) = (JobId::task(1, 0), EventLog::new(100));
+    let mut now_ns = 0;
+    let mut now = |after_ms: u64, what: What| {
+        now_ns += after_ms * MS;
+        log.record(now_ns, what);
+    };
+    now(0, What::SleepBegins);
+    now(2, What::SleepEnds);
+    now(0, What::UserCodeBegins { who });
+    for (ms, awaits) in [(5, Awaits::Children), (3, Awaits::Section), (4, Awaits::Team)] {
+        now(10, What::WaitBegins { who, awaits });
+        now(ms, What::WaitEnds { who });
+    }
+    now(10, What::UserCodeEnds { who });
+    now(0, What::LentEnds);
+    now(7, What::LentBegins { seat: 0 });
+    let page = page(&Trace::new(Header::for_seats(1), vec![log.finish()]));
+    let waits = ["waits for its tasks ms", "waits for a group ms", "at barriers ms"];
+    let boxes = rows_of(&page, "r0-boxes");
+    assert_eq!(cells_of(&boxes, 1, &waits), ["5.000", "3.000", "4.000"]);
+    let seats = rows_of(&page, "r0-seats");
+    assert_eq!(cells_of(&seats, 1, &waits), ["5.000", "3.000", "4.000"]);
+    let others = ["asleep ms", "waits to be lent ms", "idle ms", "busy ms"];
+    assert_eq!(cells_of(&seats, 1, &others), ["2.000", "7.000", "21.000", "40.000"]);
+}
+
+#[test]
+fn a_bound_that_was_raised_is_no_envelope_on_disk() {
+    let made = run();
+    let mut logs = made.logs().to_vec();
+    let last = *logs[0].events.last().unwrap();
+    for (after, bytes) in [(1, 64), (2, 0), (3, 0), (4, 9), (5, 0)] {
+        let what = What::Overdrawn { who: SOURCE, output: 0, bytes };
+        logs[0].events.push(vicus_trace::Event { time_ns: last.time_ns + after, order: last.order + after, what });
+    }
+    let rows = rows_of(&page(&Trace::new(made.header().clone(), logs)), "r0-vias");
+    let via = rows.iter().position(|row| row[0].starts_with("source")).unwrap();
+    assert_eq!(cells_of(&rows, via, &["bound raised", "spilled"]), ["2", "3"]);
+}
+
+/// 140 seats on two nodes of ten core groups each; each seat takes a task from the seat before it.
+#[test]
+fn the_takes_of_many_seats_are_shown_by_core_group_or_by_node() {
+    let taken = |groups: u32, nodes: u32| {
+        let seats: Vec<SeatInfo> = (0..140_u32)
+            .map(|pu| SeatInfo {
+                pu: PuId::new(pu as usize),
+                group: GroupId::new((pu * groups / 140) as usize),
+                node: NodeId::new((pu * nodes / 140) as usize),
+                is_callers: false,
+                process: 0,
+            })
+            .collect();
+        let mut logs: Vec<EventLog> = seats.iter().map(|_| EventLog::new(10)).collect();
+        for seat in 1..140 {
+            let who = JobId::task(1, seat as u32);
+            let clock = logs[seat - 1].record(10, queued(who, JobId::NONE));
+            logs[seat].observe(clock);
+            logs[seat].record(20, What::Taken { who, rule: 1, far: false });
+        }
+        let header = Header { seats, ..Header::default() };
+        page(&Trace::new(header, logs.into_iter().map(EventLog::finish).collect()))
+    };
+    let by_group = taken(20, 2);
+    assert!(by_group.contains("140 seats are too many for a matrix: it is by core group."));
+    let rows = rows_of(&by_group, "r0-takes");
+    assert_eq!(rows.len(), 21);
+    // Of a group's seven seats, the first takes from the group before it.
+    assert_eq!(cells_of(&rows, 1, &["taken by", "from core group 0", "from core group 1"]), ["core group 0", "6", "0"]);
+    assert_eq!(cells_of(&rows, 2, &["taken by", "from core group 0", "from core group 1"]), ["core group 1", "1", "6"]);
+    let by_node = taken(70, 2);
+    assert!(by_node.contains("140 seats are too many for a matrix: it is by node."));
+    let rows = rows_of(&by_node, "r0-takes");
+    assert_eq!(rows[1..], [["node 0", "69", "0"], ["node 1", "1", "69"]]);
+    assert!(taken(140, 140).contains("140 seats on more than 64 nodes are too many for a matrix: it is left out."));
+}
+
+#[test]
+fn a_network_of_many_boxes_is_drawn_by_type_and_many_networks_are_counted() {
+    let made = run();
+    // A chain of boxes, of so many types in turn.
+    let chain = |name: &str, boxes: u32, types: u32| ModelInfo {
+        name: name.to_owned(),
+        requests: vec![],
+        boxes: (0..boxes)
+            .map(|number| BoxInfo {
+                name: format!("box {number}"),
+                type_name: format!("type {}", number % types),
+                inputs: number.checked_sub(1).map(|index| InputSource { index, output: 0 }).into_iter().collect(),
+                ..BoxInfo::default()
+            })
+            .collect(),
+    };
+    let page =
+        |models: Vec<ModelInfo>| page(&Trace::new(Header { models, ..made.header().clone() }, made.logs().to_vec()));
+    let large = page(vec![chain("large", 200, 4)]);
+    assert!(large.contains("200 boxes are too many to be drawn one by one: each rectangle is a type"));
+    let (_, picture) = large.split_once("<svg class=\"network\"").unwrap();
+    let (picture, _) = picture.split_once("</svg>").unwrap();
+    // Types 0 to 3, each joined to the next one, and the last to the first.
+    assert_eq!(picture.matches("<g class=\"box").count(), 4, "{picture}");
+    assert_eq!(picture.matches("<g class=\"via").count(), 4, "{picture}");
+    assert!(picture.contains("50 × type 3</title>"), "{picture}");
+    let many = page((0..15).map(|number| chain(&format!("network {number}"), 3, 3)).collect());
+    assert_eq!(many.matches("<svg class=\"network\"").count(), 12);
+    assert!(many.contains("These are the first 12 networks; 3 more are left out."));
+    let wide = page(vec![chain("wide", 200, 200)]);
+    assert_eq!(wide.matches("<svg class=\"network\"").count(), 0);
+    assert!(wide.contains("1 network with more than 160 types of boxes could not be read: left out."));
+}
+
 /// The operators of a query, above their inputs: what was expected, and what their boxes did.
 #[test]
 fn a_query_has_its_operators_with_their_work() {

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use vicus_sim::Machine;
 use vicus_view::{Page, RecordedRun, Still};
 
 /// The options that write a run for other programs.
@@ -71,14 +72,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if let Some(file) = &args.costs {
         let Some(machine) = machine::with_costs(file)? else { bail!("{file}: expected a machine file, FILE.toml") };
-        let memory = &machine.memory;
-        let farthest = memory.latency_by_distance.iter().map(|(_, ns)| *ns).fold(memory.latency_ns, f64::max);
-        for run in &mut runs {
-            run.near_bytes_a_ns = memory.core_bandwidth;
-            // A core fetches a limited number of lines at once.
-            run.far_bytes_a_ns = memory.core_bandwidth * memory.latency_ns / farthest;
-            run.measured_by = Some(file.clone());
-        }
+        runs = runs.into_iter().map(|run| with_costs(run, &machine, file.clone())).collect();
     }
     let exports = [&args.perfetto, &args.chrome_json, &args.arrow, &args.svg];
     let [run, rest @ ..] = &runs[..] else { bail!("{}: a page without a run", args.run.display()) };
@@ -102,6 +96,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Some(file) => write_page(file, runs),
         None => Ok(()),
     }
+}
+
+/// The run with the bandwidths of a machine's cores, and where they are from.
+pub(crate) fn with_costs(run: RecordedRun, machine: &Machine, measured_by: String) -> RecordedRun {
+    let memory = &machine.memory;
+    let farthest = memory.latency_by_distance.iter().map(|(_, ns)| *ns).fold(memory.latency_ns, f64::max);
+    let near_bytes_a_ns = memory.core_bandwidth / 1e9;
+    // A core fetches a limited number of lines at once.
+    let far_bytes_a_ns = near_bytes_a_ns * memory.latency_ns / farthest;
+    RecordedRun { near_bytes_a_ns, far_bytes_a_ns, measured_by: Some(measured_by), ..run }
 }
 
 /// Writes a page about one run or two.

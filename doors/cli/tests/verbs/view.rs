@@ -140,6 +140,46 @@ fn costs_of_a_machine_file_are_named() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// The file of nehalem-ep has 12e9 bytes a second for a core, 65 ns to its own memory and 106 ns to the other socket's;
+/// they were once shown as billions of gigabytes, and no time as waiting for memory.
+const OF_NEHALEM: &str = "12.0 and 7.4 GB/s a core, near and far, from";
+
+#[test]
+fn costs_are_in_bytes_a_nanosecond() {
+    let folder = folder("unit");
+    done(&folder, &["run.trace", "-o", "run.html", "--costs", "nehalem-ep"]);
+    let page = std::fs::read_to_string(folder.join("run.html")).unwrap();
+    assert!(page.contains(&format!("{OF_NEHALEM} nehalem-ep")));
+    let [run] = &vicus_view::read(&mut page.as_bytes()).unwrap()[..] else { panic!("one run") };
+    assert!((run.near_bytes_a_ns - 12.0).abs() < 1e-9 && (run.far_bytes_a_ns - 12.0 * 65.0 / 106.0).abs() < 1e-9);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_simulated_run_has_the_costs_of_its_machine() {
+    let folder = folder("model");
+    let simulated = Command::new(env!("CARGO_BIN_EXE_vicus"))
+        .args([
+            "simulate",
+            "--machine",
+            "nehalem-ep",
+            "--strategy",
+            "las",
+            "--trace",
+            "run.trace",
+            "--view",
+            "run.html",
+        ])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(simulated.status.success(), "{simulated:?}");
+    let page = std::fs::read_to_string(folder.join("run.html")).unwrap();
+    assert!(page.contains(&format!("{OF_NEHALEM} the model of nehalem-ep")), "the simulated one's");
+    assert!(page.contains("assumed, not measured on this machine"), "the recorded one's");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn a_simulated_run_stands_beside_its_recording() {
     let folder = folder("simulated");

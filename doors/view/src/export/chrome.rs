@@ -5,8 +5,8 @@ use crate::RecordedRun;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Writes a run as JSON in the form of Chrome's trace viewer: slices by node and seat, and an arrow for each job that a
-/// seat took from another.
+/// Writes a run as JSON in the form of Chrome's trace viewer: slices by process, node and seat, and an arrow for each
+/// job that a seat took from another.
 ///
 /// ```
 /// use vicus_trace::{Header, JobId, EventLog, Trace, What};
@@ -29,15 +29,10 @@ use std::io::{self, Write};
 pub fn chrome_json(run: &RecordedRun, out: &mut impl Write) -> io::Result<()> {
     let told = Export::new(&run.trace);
     let us = |ns: u64| ns.saturating_sub(told.span.first_ns) as f64 / 1000.0;
-    let header = run.trace.header();
-    let pid = |seat: usize| header.seats[seat].node.index() + 1;
+    let pid = |seat: usize| told.node_of(seat) + 1;
     let mut lines = Lines { out, is_first: true };
     lines.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-    let mut nodes: Vec<usize> = header.seats.iter().map(|seat| seat.node.index()).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    for node in nodes {
-        let name = format!("node {node}");
+    for (node, name) in told.nodes().enumerate() {
         lines.put(&json!({ "ph": "M", "name": "process_name", "pid": node + 1, "args": { "name": name } }))?;
     }
     for (seat, name) in told.seats() {
@@ -92,5 +87,27 @@ impl<W: Write> Lines<'_, W> {
     fn put(&mut self, line: &Value) -> io::Result<()> {
         let before = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
         write!(self.out, "{before}{line}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::tests::of_two_processes;
+
+    #[test]
+    fn nodes_of_two_processes_are_two() {
+        let mut out = Vec::new();
+        chrome_json(&RecordedRun::new("two", of_two_processes()), &mut out).unwrap();
+        let events: Value = serde_json::from_slice(&out).unwrap();
+        let of = |name: &str| -> Vec<(u64, String)> {
+            let events = events["traceEvents"].as_array().unwrap().iter();
+            let named = events.filter(|event| event["ph"] == "M" && event["name"] == name);
+            named
+                .map(|event| (event["pid"].as_u64().unwrap(), event["args"]["name"].as_str().unwrap().into()))
+                .collect()
+        };
+        assert_eq!(of("process_name"), [(1, "here, node 0".into()), (2, "there, node 0".into())]);
+        assert_eq!(of("thread_name"), [(1, "seat 0, PU 0".into()), (2, "seat 1, PU 0".into())]);
     }
 }

@@ -23,6 +23,8 @@ struct Export<'a> {
     keys: Keys,
     span: Span,
     causes: Vec<Vec<Option<Cause>>>,
+    /// The processes and nodes, sorted, each once.
+    nodes: Vec<(u32, usize)>,
 }
 
 /// A job that a seat took from another one.
@@ -44,13 +46,31 @@ impl<'a> Export<'a> {
         let last_ns = events().map(|event| event.time_ns).max().unwrap_or(0);
         let span = Span { first_ns, ns: last_ns - first_ns };
         let causes = pass(trace, &keys, &[], span).causes;
-        Export { trace, keys, span, causes }
+        let seats = trace.header().seats.iter();
+        let mut nodes: Vec<(u32, usize)> = seats.map(|seat| (seat.process, seat.node.index())).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        Export { trace, keys, span, causes, nodes }
     }
 
     /// The seats of threads, each with its number and its name for people.
     fn seats(&self) -> impl Iterator<Item = (usize, String)> {
         let seats = self.trace.header().seats.iter().enumerate().filter(|(_, seat)| !seat.is_callers);
         seats.map(|(number, seat)| (number, format!("seat {number}, PU {}", seat.pu.index())))
+    }
+
+    /// The names of the nodes for people: processes on several machines have nodes of the same numbers.
+    fn nodes(&self) -> impl Iterator<Item = String> {
+        self.nodes.iter().map(|(process, node)| match self.trace.header().processes.get(*process as usize) {
+            Some(process) => format!("{process}, node {node}"),
+            None => format!("node {node}"),
+        })
+    }
+
+    /// The place of a seat's node among [`Export::nodes`].
+    fn node_of(&self, seat: usize) -> usize {
+        let info = self.trace.header().seats[seat];
+        self.nodes.binary_search(&(info.process, info.node.index())).expect("each seat has a node")
     }
 
     /// Hands over the slices of a seat in which it does something, or sleeps.
@@ -68,7 +88,9 @@ impl<'a> Export<'a> {
         match (slice.state, slice.who) {
             (State::Asleep, _) => "asleep",
             (State::Away, _) => "waits to be lent",
-            (State::Waits, _) => "waits for tasks",
+            (State::WaitsForChildren, _) => "waits for its tasks",
+            (State::WaitsForSection, _) => "waits for a group of tasks",
+            (State::WaitsForTeam, _) => "waits at a barrier",
             (State::Around, _) => "around user code",
             (_, Some((_, key))) => &self.keys.all[key as usize].name,
             _ => "looks for work",
@@ -91,5 +113,23 @@ impl<'a> Export<'a> {
             }
         }
         takes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vicus_trace::{EventLog, Header, JobId, SeatInfo, Trace, What};
+
+    /// A run of two processes, each with a seat on the first node of its machine.
+    pub(super) fn of_two_processes() -> Trace {
+        let seats = [0, 1].map(|process| SeatInfo { process, ..Header::for_seats(1).seats[0] });
+        let processes = ["here", "there"].map(str::to_owned).into();
+        let logs = [0, 1].map(|number| {
+            let (who, mut log) = (JobId::task(1, number), EventLog::new(10));
+            log.record(0, What::UserCodeBegins { who });
+            log.record(10, What::UserCodeEnds { who });
+            log.finish()
+        });
+        Trace::new(Header { seats: seats.into(), processes, ..Header::default() }, logs.into())
     }
 }

@@ -46,16 +46,12 @@ impl Message {
 /// The writer failed.
 pub fn perfetto(run: &RecordedRun, out: &mut impl Write) -> io::Result<()> {
     let told = Export::new(&run.trace);
-    let header = run.trace.header();
     // Ids of tracks: nodes behind seats.
     let of_seat = |seat: usize| seat as u64 + 1;
-    let of_node = |node: usize| (header.seats.len() + node) as u64 + 1;
+    let of_node = |node: usize| (run.trace.header().seats.len() + node) as u64 + 1;
     let mut packet = |message: Message| out.write_all(&Message::default().message(1, &message).0);
-    let mut nodes: Vec<usize> = header.seats.iter().map(|seat| seat.node.index()).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    for node in nodes {
-        let process = Message::default().number(1, node as u64 + 1).text(6, &format!("node {node}"));
+    for (node, name) in told.nodes().enumerate() {
+        let process = Message::default().number(1, node as u64 + 1).text(6, &name);
         let track = Message::default().number(1, of_node(node)).message(3, &process);
         packet(Message::default().number(10, 1).message(60, &track))?;
     }
@@ -63,7 +59,7 @@ pub fn perfetto(run: &RecordedRun, out: &mut impl Write) -> io::Result<()> {
     for (seat, name) in told.seats() {
         let sequence = of_seat(seat) + 1;
         let track = Message::default().number(1, of_seat(seat)).text(2, &name);
-        let track = track.number(5, of_node(header.seats[seat].node.index()));
+        let track = track.number(5, of_node(told.node_of(seat)));
         // The first packet of a sequence clears its names.
         packet(Message::default().number(10, sequence).number(13, 1).message(60, &track))?;
         let mut given: Vec<&Take> = takes.iter().filter(|take| take.from_seat == seat).collect();
@@ -82,7 +78,12 @@ pub fn perfetto(run: &RecordedRun, out: &mut impl Write) -> io::Result<()> {
                 known
             });
             let mut event = Message::default().number(9, 1).number(11, of_seat(seat)).number(10, number);
-            event = event.text(22, if matches!(slice.state, State::Asleep | State::Away) { "rest" } else { "work" });
+            let category = match slice.state {
+                State::Asleep | State::Away => "rest",
+                state if state.is_wait() => "wait",
+                _ => "work",
+            };
+            event = event.text(22, category);
             if let Some((who, _)) = slice.who {
                 event = event.message(4, &Message::default().text(10, "request").number(3, who.request.into()));
             }
@@ -189,5 +190,20 @@ mod tests {
         let begin = fields(of(2, 11).unwrap().unwrap_err());
         assert_eq!(begin[..3], [(9, Ok(1)), (11, Ok(1)), (10, Ok(1))]);
         assert_eq!(fields(of(3, 11).unwrap().unwrap_err())[0], (9, Ok(2)));
+    }
+
+    #[test]
+    fn nodes_of_two_processes_are_two() {
+        let mut out = Vec::new();
+        perfetto(&RecordedRun::new("two", crate::export::tests::of_two_processes()), &mut out).unwrap();
+        let packets: Vec<_> = fields(&out).into_iter().map(|(_, packet)| fields(packet.unwrap_err())).collect();
+        let tracks: Vec<_> = packets.iter().flatten().filter(|(number, _)| *number == 60).collect();
+        let tracks: Vec<_> = tracks.into_iter().map(|(_, track)| fields(track.unwrap_err())).collect();
+        let of = |track: usize, field: u64| tracks[track].iter().find(|(number, _)| *number == field).unwrap().1;
+        let process = |track: usize| fields(of(track, 3).unwrap_err());
+        // Two seats have the tracks 1 and 2; the nodes are behind them.
+        assert_eq!((of(0, 1), process(0)), (Ok(3), vec![(1, Ok(1)), (6, Err(&b"here, node 0"[..]))]));
+        assert_eq!((of(1, 1), process(1)), (Ok(4), vec![(1, Ok(2)), (6, Err(&b"there, node 0"[..]))]));
+        assert_eq!((of(2, 5), of(3, 5)), (Ok(3), Ok(4)));
     }
 }

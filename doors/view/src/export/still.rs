@@ -143,7 +143,9 @@ fn seat(out: &mut String, slices: &[Slice], top: f64, x: impl Fn(u64) -> f64, co
         let (fill, y, tall, opacity) = match (slice.state, key) {
             (State::Busy, Some(key)) => (colour(key), top, ROW, 1.0),
             (State::Around, Some(key)) => (colour(key), top, ROW, 0.5),
-            (State::Waits, _) => ("#8d7fb8", top + ROW - 12.0, 12.0, 1.0),
+            (State::WaitsForChildren, _) => ("#8d7fb8", top + ROW - 12.0, 12.0, 1.0),
+            (State::WaitsForSection, _) => ("#bdb2dc", top + ROW - 9.0, 9.0, 1.0),
+            (State::WaitsForTeam, _) => ("#453a6b", top + ROW - 15.0, 15.0, 1.0),
             _ => ("#d5dce1", top + ROW - 3.0, 3.0, 1.0),
         };
         let opacity = if opacity < 1.0 { format!(" opacity=\"{opacity}\"") } else { String::new() };

@@ -6,16 +6,21 @@ import { KIND } from './unpack.js';
 export const LOOKS = 0;
 export const BUSY = 1;
 export const AROUND = 2;
-export const WAITS = 3;
 export const ASLEEP = 4;
 export const AWAY = 5;
+/// A task on it waits: for the tasks that it has spawned, for those of a section, or at a barrier of its team.
+export const WAITS = [3, 6, 7];
 
 /// The number of a rule that is not known.
 export const NO_RULE = 255;
 
 const INVOCATION = 1;
 const IN_CODE = 2;
-const WAITING = 4;
+/// Two bits: 0, or for what it waits, plus 1.
+const WAITING = 12;
+
+/// For what the code of a frame waits, as an event says it, or −1.
+export const waitOf = ({ flags }) => ((flags & WAITING) >> 2) - 1;
 
 /// A chunk's entry in the index, with names.
 export function entryOf(run, number) {
@@ -39,7 +44,7 @@ export class Seat {
     if (this.rest) return this.rest === 1 ? ASLEEP : AWAY;
     const top = this.frames.at(-1);
     if (!top) return LOOKS;
-    return top.flags & WAITING ? WAITS : top.flags & IN_CODE ? BUSY : AROUND;
+    return WAITS[waitOf(top)] ?? (top.flags & IN_CODE ? BUSY : AROUND);
   }
 
   cut(now, slice) {
@@ -98,7 +103,8 @@ export class Seat {
       case KIND['wait-ends']: {
         this.cut(now, slice);
         const top = frames.at(-1);
-        if (top && is(top)) top.flags = kind === KIND['wait-begins'] ? top.flags | WAITING : top.flags & ~WAITING;
+        const waits = kind === KIND['wait-begins'] ? 1 + chunk.detail[at] : 0;
+        if (top && is(top)) top.flags = (top.flags & ~WAITING) | (waits << 2);
         break;
       }
       case KIND['sleep-begins']:

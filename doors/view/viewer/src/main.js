@@ -9,6 +9,7 @@ import { save } from './save.js';
 import { readHash, writeHash } from './state.js';
 import { ask, askOf, begin, serve, textOf } from './store.js';
 import { prepared } from './sums.js';
+import { NONE, SOME_JOB, TASKS } from './unpack.js';
 import { Timeline, clipped } from './timeline.js';
 
 const KEYS = [
@@ -26,10 +27,15 @@ const KEYS = [
   ['C', 'show the longest chain'],
   ['/', 'search'],
   ['Escape', 'choose nothing'],
+  ['Tab, ↑ ↓, Enter', 'in tables, plans and networks: go to a line or box, and mark it'],
 ];
 
+/// What a key chooses in tables and plans.
+const LINES = 'tr[tabindex], .plan span[tabindex]';
 /// Arrows to what a slice led to are looked for in so many chunks.
 const MOST_CHUNKS = 24;
+/// The spawning of a task is looked for in so many chunks.
+const MOST_SPAWNS = 8;
 /// A range with more events is summed up when it is asked for.
 const AT_ONCE = 3_000_000;
 
@@ -86,6 +92,7 @@ class View {
     this.#renderLegend();
     this.#listen();
     this.#marks();
+    this.#reachable();
     keepTables(runs);
     this.#restore();
     this.#say();
@@ -147,6 +154,7 @@ class View {
       button('−', 'Zoom out (S)', () => timeline.zoom(1.6), { 'aria-label': 'Zoom out' }),
       button('+', 'Zoom in (W)', () => timeline.zoom(1 / 1.6), { 'aria-label': 'Zoom in' }),
       button('Fit', 'Show all (F)', () => timeline.fit()),
+      button('Measure', 'Measure what is seen: the tables are then about it (R)', () => this.setRange([...timeline.window])),
       ...this.runs.map((run, number) =>
         button(
           this.runs.length > 1 ? `Save trace ${'AB'[number]}` : 'Save trace',
@@ -235,7 +243,9 @@ class View {
     if (timeline.rowsBy === 'cores') {
       const states = [
         ['around', 'before and after user code'],
-        ['waits', 'waits for tasks'],
+        ['waits', 'waits for its tasks'],
+        ['group', 'waits for a group of tasks'],
+        ['barrier', 'waits at a barrier'],
         ['looks', 'looks for work'],
         ['asleep', 'asleep'],
         ['lent', 'a lent thread'],
@@ -299,6 +309,7 @@ class View {
     if (chosen) {
       if (chosen.key >= 0) keys(chosen.run, chosen.key, 'touched');
       all(chosen.run, 'seat', chosen.seat, 'touched');
+      all(chosen.run, 'seats', chosen.seat, 'touched');
       all(chosen.run, 'request', chosen.request, 'touched');
       // Of the plan, only the step by which the seat took it.
       document.querySelectorAll(`.run-body[data-run="${chosen.run}"] .plan [data-seat]`).forEach((line) => {
@@ -341,6 +352,7 @@ class View {
       const when = await askOf(run, at, { what: 'when', index: cause.index });
       cause.since = when.at;
       cause.by = when.key;
+      cause.queuedBy = when.by;
       arrows.push({
         run,
         isCause: true,
@@ -348,6 +360,13 @@ class View {
         to: { seat, at: cause.at, key: slice.key },
       });
     }
+    const taken = causes.find(({ kind }) => kind === 'taken');
+    const aside =
+      found.aside === null
+        ? []
+        : [`It had waited, as a lightweight thread that is put aside, for ${duration(slice.begin - found.aside)}.`];
+    const order = job && job[1] >= TASKS && job[1] !== NONE ? await this.#orderOf(run, job, slice, taken?.queuedBy) : [];
+    if (timeline.chosen !== slice) return;
     const effects = [];
     if (job) {
       const window = [slice.begin, timeline.window[1]];
@@ -373,10 +392,39 @@ class View {
     timeline.arrows = arrows;
     timeline.redraw();
     this.#marks();
-    this.#say(this.#tell(slice, found.events, causes, effects));
+    this.#say(this.#tell(slice, found.events, causes, effects, [...aside, ...order]));
   }
 
-  #tell(slice, events, causes, effects) {
+  /// What of its data a task had to wait for, in words: who spawned it, what it uses, and which task let it go.
+  async #orderOf(run, job, slice, releaser) {
+    const index = this.runs[run];
+    const name = ({ job, key }) => `${index.keys[key]?.name ?? ''} (${SOME_JOB(job[1])})`.trim();
+    const before = seatsOf(index)
+      .flatMap(({ number }) => chunksIn(index, number, [0, slice.begin]))
+      .filter((chunk) => index.chunks[chunk][3] <= slice.begin)
+      .sort((a, b) => index.chunks[b][3] - index.chunks[a][3])
+      .slice(0, MOST_SPAWNS);
+    const originOf = async (job) => {
+      for (const chunk of before) {
+        const found = await askOf(run, chunk, { what: 'origin', job });
+        if (found) return found;
+      }
+      return null;
+    };
+    const origin = await originOf(job);
+    if (!origin?.uses.length) return [];
+    const told = origin.uses.map(({ how, from, bytes }) => `${how} ${bytes} byte${bytes === 1 ? '' : 's'} from 0x${from.toString(16)} on`);
+    const by = origin.by ? `${name(origin.by)} spawned it. ` : '';
+    const lines = [`${by}Its data orders it: it ${told.slice(0, 6).join(', ')}.`];
+    if (!releaser || releaser.job[1] === origin.by?.job[1]) return lines;
+    const other = await originOf(releaser.job);
+    const isShared = ({ from, bytes }) => (use) => use.from < from + bytes && from < use.from + use.bytes;
+    const shared = other?.uses.find((use) => origin.uses.some(isShared(use)));
+    const where = shared ? `, which ${shared.how} the same bytes from 0x${shared.from.toString(16)} on` : '';
+    return [...lines, `It could begin at the end of ${name(releaser)}${where}.`];
+  }
+
+  #tell(slice, events, causes, effects, order) {
     const run = this.runs[slice.run];
     const name = (key) => run.keys[key]?.name ?? 'a caller';
     const why = causes.map(({ kind, at, since, seat, by, words }) => {
@@ -390,6 +438,7 @@ class View {
       if (kind === 'resumed') return `${name(by)} had been blocked by a full via for ${waited}.`;
       return `An envelope of ${name(by)} (${words}), sent ${from}, had waited for ${waited}.`;
     });
+    why.push(...order);
     const led = new Map();
     effects.forEach(({ kind, key, seat }) => {
       const text = `${{ taken: 'a job was taken', resumed: 'a box went on' }[kind] ?? `${name(key)} received an envelope`} on seat ${seat}`;
@@ -616,10 +665,30 @@ class View {
     };
     document.querySelector('main').addEventListener('click', act);
     document.querySelector('main').addEventListener('keydown', (event) => {
-      if ((event.key === 'Enter' || event.key === ' ') && event.target.matches('g[tabindex]')) {
+      const { key, target } = event;
+      if ((key === 'Enter' || key === ' ') && target.matches(`g[tabindex], ${LINES}`)) {
         event.preventDefault();
         act(event);
       }
+      if ((key === 'ArrowDown' || key === 'ArrowUp') && target.matches(LINES)) {
+        event.preventDefault();
+        const lines = [...target.parentElement.querySelectorAll(LINES)].filter(({ hidden }) => !hidden);
+        const next = lines[lines.indexOf(target) + (key === 'ArrowDown' ? 1 : -1)];
+        if (!next) return;
+        target.tabIndex = -1;
+        next.tabIndex = 0;
+        next.focus();
+      }
+    });
+  }
+
+  /// The keyboard comes to the first line of each table and plan, and by arrows from line to line.
+  #reachable() {
+    const isFirst = new Set();
+    document.querySelectorAll('main tr, main .plan span').forEach((line) => {
+      if (!Object.keys(line.dataset).some((name) => name !== 'seats') || !line.closest('.run-body')) return;
+      line.tabIndex = isFirst.has(line.parentElement) ? -1 : 0;
+      isFirst.add(line.parentElement);
     });
   }
 

@@ -1,11 +1,13 @@
 // What needs the events of all seats in their order, as doors/view/src/pass.rs finds it: the longest chain of work in a range of time,
 // what would be left of it if a type of box took no time, and how full vias were.
 
-import { BUSY, Seat } from './activity.js';
+import { BUSY, Seat, waitOf } from './activity.js';
 import { KIND, NONE, TASKS } from './unpack.js';
 
 /// What is noted of events until all chunks are here.
-const [RAN, FOLLOWS, ENDED, WAITED, SENT, RECEIVED, RESUMED] = [0, 1, 2, 3, 4, 5, 6];
+const [RAN, FOLLOWS, ENDED, WAITED, SENT, RECEIVED, RESUMED, SECTION, CAME] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+/// What a wait is for.
+const [CHILDREN, OF_SECTION, TEAM] = [0, 1, 2];
 const HANDS_ON = new Set(['enqueued', 'spawned', 'envelope-sent', 'resumed'].map((name) => KIND[name]));
 
 /// An event by one number.
@@ -36,7 +38,7 @@ export class Pass {
     if (number === undefined) {
       number = this.jobs.length;
       known.set(index, number);
-      this.jobs.push({ request, index, isOne: index !== NONE, by: -1, length: null, children: null });
+      this.jobs.push({ request, index, isOne: index !== NONE, by: -1, depth: 0, length: null, sections: [] });
     }
     return number;
   }
@@ -64,6 +66,7 @@ export class Pass {
       const what = kind[at];
       const top = seat.frames.at(-1);
       const before = top ? this.#job(top.request, top.index) : -1;
+      const awaits = top ? waitOf(top) : -1;
       // What is handed on follows from the work up to here.
       if (HANDS_ON.has(what)) seat.cut(time[at], slice);
       else seat.step(chunk, at, slice);
@@ -82,8 +85,14 @@ export class Pass {
         case KIND['user-code-ends']:
           if (index >= TASKS) note(ENDED, who, 0);
           break;
+        case KIND['section-begins']:
+          note(SECTION, who, 0);
+          break;
+        case KIND['wait-begins']:
+          if (chunk.detail[at] === TEAM) note(CAME, who, 0);
+          break;
         case KIND['wait-ends']:
-          note(WAITED, who, 0);
+          note(WAITED, who, who === before && awaits >= 0 ? awaits : CHILDREN);
           break;
         case KIND['envelope-sent']:
           note(SENT, who, placeOf(entry.seat, entry.start + at), chunk.port[at], !chunk.detail[at] || value[at] > 0 ? 1 : 0);
@@ -121,10 +130,21 @@ export class Pass {
     const wide = 1 + asked.length;
     // The lengths of a chain, in all and without each type; behind them the number of its last step.
     const none = () => new Float64Array(wide + 1);
+    /// Whether a part of it has risen.
     const raise = (length, other) => {
-      if (!other) return;
+      let is = false;
+      if (!other) return is;
       if (other[0] > length[0]) length[wide] = other[wide];
-      for (let place = 0; place < wide; place += 1) length[place] = Math.max(length[place], other[place]);
+      for (let place = 0; place < wide; place += 1) {
+        is ||= other[place] > length[place];
+        length[place] = Math.max(length[place], other[place]);
+      }
+      return is;
+    };
+    const teams = new Map();
+    const teamOf = (request) => {
+      if (!teams.has(request)) teams.set(request, { waiting: new Set(), leaving: new Set(), length: none() });
+      return teams.get(request);
     };
     const best = none();
     const ofRequests = new Map();
@@ -148,17 +168,53 @@ export class Pass {
           break;
         }
         case FOLLOWS:
-          if (by < 0 || by === who || !jobs[by].isOne) break;
-          job.by = by;
+          if (by < 0 || by === who || !jobs[by].isOne) {
+            // A member of a team begins a region behind the last barrier of the one before.
+            if (job.isOne) raise(job.length, teams.get(job.request)?.length);
+            break;
+          }
+          // What queues a job later than it was spawned has released it, and is no parent of it.
+          if (job.by < 0) [job.by, job.depth] = [by, jobs[by].sections.length];
           raise(job.length, jobs[by].length);
           break;
-        case ENDED:
+        case ENDED: {
+          job.isOver = true;
+          const chain = job.length.slice();
+          raise(chain, job.descendants);
           if (job.by >= 0) raise((jobs[job.by].children ??= none()), job.length);
+          // An ancestor that is not over hands on the chain when it ends.
+          for (let [at, { depth }] = [job.by, job]; at >= 0; ) {
+            const ancestor = jobs[at];
+            const hasRisen = raise((ancestor.descendants ??= none()), chain);
+            for (const section of ancestor.sections.slice(0, depth)) raise(section, chain);
+            if (!hasRisen || !ancestor.isOver) break;
+            [at, depth] = [ancestor.by, ancestor.depth];
+          }
           break;
-        case WAITED:
-          // A barrier waits for all; any other wait for the children.
-          raise(job.length, job.by < 0 ? ofRequests.get(job.request) : job.children);
+        }
+        case SECTION:
+          job.sections.push(none());
           break;
+        case CAME:
+          teamOf(job.request).waiting.add(who);
+          break;
+        case WAITED: {
+          if (!job.isOne) break;
+          if (by !== TEAM) {
+            // The beginning of a section may be before the first chunk.
+            raise(job.length, (by === OF_SECTION && job.sections.pop()) || job.children);
+            break;
+          }
+          // What there is when the first member leaves is what all have waited for.
+          const team = teamOf(job.request);
+          if (!team.leaving.delete(who)) {
+            team.length = (ofRequests.get(job.request) ?? none()).slice();
+            [team.leaving, team.waiting] = [team.waiting, new Set()];
+            team.leaving.delete(who);
+          }
+          raise(job.length, team.length);
+          break;
+        }
         case SENT: {
           sent.set(by, job.length.slice());
           for (const via of this.outputs.get(`${run.modelOf.get(job.request)}.${job.index}.${ns}`) ?? []) {

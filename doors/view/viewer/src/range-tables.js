@@ -66,25 +66,30 @@ const CELLS = {
     const sum = types[type];
     if (!sum) return null;
     const { boxes, invocations, spawned, queued, busy, blocked } = sum;
-    const passed = [sum.envelopesIn, sum.rowsIn, sum.envelopesOut, sum.rowsOut, sum.made, sum.near, sum.far];
+    const passed = [sum.envelopesIn, sum.rowsIn, sum.envelopesOut, sum.rowsOut, sum.made, sum.near, sum.far, ...sum.waits.map(ms)];
     return [boxes, invocations, spawned, ms(queued), ms(busy), ms(blocked), ...passed];
   },
   seats: (_, __, { seats }) => (row) => {
-    const { rules, busy, overhead, idle, near, far, invocations, events } = seats[row.dataset.seat];
+    const { rules, busy, overhead, idle, near, far, invocations, events, waits, asleep, away } = seats[row.dataset.seat];
     const [, , pu, node] = [...row.cells].map(({ textContent }) => textContent);
     const byRule = rules.map(([rule, count]) => `${rule}: ${count}`).join(', ');
-    return [byRule, pu, node, invocations, ms(busy), ms(overhead), ms(idle), near, far, events, '–'];
+    const idleFor = [...waits, asleep, away].map(ms);
+    return [byRule, pu, node, invocations, ms(busy), ms(overhead), ms(idle), near, far, events, '–', ...idleFor];
   },
   vias: (_, range, { vias, most }) => ({ dataset: { via }, cells }) => {
-    const { envelopes, rows, inside, refused, blocked, overdrawn } = vias[via];
+    const { envelopes, rows, inside, refused, blocked, overdrawn, spilled } = vias[via];
     const bound = cells[5].textContent;
     // What lay in it when the range began is known from the chunks of the range alone.
     const full = range[0] > 0 ? `≥ ${most[via]}` : most[via];
     const mean = (inside / (range[1] - range[0])).toFixed(2);
-    return [envelopes, rows, mean, full, bound, refused, ms(blocked), overdrawn];
+    return [envelopes, rows, mean, full, bound, refused, ms(blocked), overdrawn, spilled];
   },
-  takes: (_, __, { takes }) => ({ dataset: { seat }, parentElement }) =>
-    [...parentElement.rows].map(({ dataset }) => takes[seat][dataset.seat]),
+  takes: (_, __, { takes }) => (row) => {
+    // A row is of one seat, or of all of a core group or node.
+    const of = ({ dataset }) => (dataset.seat ?? dataset.seats).split(' ');
+    const sum = (from) => of(row).reduce((sum, to) => sum + from.reduce((sum, seat) => sum + takes[to][seat], 0), 0);
+    return [...row.parentElement.rows].map((other) => sum(of(other)));
+  },
   chain: (_, __, { types, chain }) => ({ dataset: { type } }) => {
     const { ns, ofTypes, without } = chain;
     const left = without.find(([asked]) => asked === Number(type))?.[1] ?? ns;

@@ -1,6 +1,6 @@
 // The figures of a part of the time: those that the tables have for the whole run, by the same rules.
 
-import { BUSY, ASLEEP, AWAY, WAITS, Seat, endOf } from './activity.js';
+import { BUSY, ASLEEP, AWAY, LOOKS, AROUND, WAITS, Seat, endOf } from './activity.js';
 import { KIND, NONE, TASKS } from './unpack.js';
 
 /// The columns of a type of box.
@@ -18,7 +18,7 @@ const empty = () => ({
   made: 0,
   near: 0,
   far: 0,
-  around: 0,
+  waits: [0, 0, 0],
 });
 
 /// Sums up events of the range `[from, to]`. Give it every chunk that has some, seat by seat; then ask for `result()`.
@@ -31,13 +31,16 @@ export class Sums {
       busy: 0,
       overhead: 0,
       idle: 0,
+      asleep: 0,
+      away: 0,
+      waits: [0, 0, 0],
       invocations: 0,
       near: 0,
       far: 0,
       rules: new Map(),
       events: 0,
     }));
-    this.vias = run.vias.map(() => ({ envelopes: 0, rows: 0, inside: 0, refused: 0, blocked: 0, overdrawn: 0 }));
+    this.vias = run.vias.map(() => ({ envelopes: 0, rows: 0, inside: 0, refused: 0, blocked: 0, overdrawn: 0, spilled: 0 }));
     this.takes = Array.from({ length: seats }, () => new Float64Array(seats));
     this.inputs = new Map();
     this.outputs = new Map();
@@ -71,8 +74,20 @@ export class Sums {
       if (state === BUSY) {
         total.busy += ns;
         this.#type(frame.key).busy += ns;
-      } else if (state === WAITS || state === ASLEEP || state === AWAY) total.idle += ns;
-      else total.overhead += ns;
+        return;
+      }
+      if (state === LOOKS || state === AROUND) {
+        total.overhead += ns;
+        return;
+      }
+      total.idle += ns;
+      const wait = WAITS.indexOf(state);
+      if (state === ASLEEP) total.asleep += ns;
+      else if (state === AWAY) total.away += ns;
+      else {
+        total.waits[wait] += ns;
+        this.#type(frame.key).waits[wait] += ns;
+      }
     };
     this.times.set(entry.number, chunk.time);
     for (let at = 0; at < chunk.count; at += 1) {
@@ -170,7 +185,9 @@ export class Sums {
         break;
       }
       case KIND.overdrawn:
-        for (const via of this.outputs.get(`${model()}.${index}.${port[at]}`) ?? []) this.vias[via].overdrawn += 1;
+        // Without more bytes, envelopes go outside of memory.
+        for (const via of this.outputs.get(`${model()}.${index}.${port[at]}`) ?? [])
+          this.vias[via][value[at] ? 'overdrawn' : 'spilled'] += 1;
         break;
       default:
     }

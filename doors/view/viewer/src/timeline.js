@@ -18,7 +18,21 @@ const KEPT = 200;
 /// No window is shorter, in nanoseconds.
 const SHORTEST = 50;
 const SERIES = 8;
-const STATES = ['looks for work', 'runs', 'around user code', 'waits for tasks', 'asleep', 'waits to be lent'];
+const STATES = [
+  'looks for work',
+  'runs',
+  'around user code',
+  'waits for its tasks',
+  'asleep',
+  'waits to be lent',
+  'waits for a group of tasks',
+  'waits at a barrier',
+];
+/// The colours of waits, and how high they are in a row: their forms differ as well.
+const WAIT_COLOURS = ['waits', 'group', 'barrier'];
+const WAIT_HEIGHTS = [12, 9, 15];
+/// The columns of a level with the shares of waits.
+const WAIT_COLUMNS = [2, 11, 12];
 
 export class Timeline {
   /// `on` has what is called: `chose(slice)`, `ranged(range)`, `moved()`.
@@ -63,7 +77,7 @@ export class Timeline {
       'asleep',
       'away',
       'looks',
-      'waits',
+      ...WAIT_COLOURS,
       'measure',
       'on-slice',
     ];
@@ -350,11 +364,11 @@ export class Timeline {
 
   /// Where a state is drawn in its row: what rests is low and thin.
   #bar(state, top, height) {
+    const wait = WAIT_HEIGHTS[WAITS.indexOf(state)];
+    if (wait) return [top + height - wait, wait];
     switch (state) {
       case LOOKS:
         return [top + height - 8, 8];
-      case WAITS:
-        return [top + height - 12, 12];
       case ASLEEP:
         return [top + height - 3, 3];
       case AWAY:
@@ -365,7 +379,7 @@ export class Timeline {
   }
 
   #idle(state) {
-    return this.colours[{ [LOOKS]: 'looks', [WAITS]: 'waits', [ASLEEP]: 'asleep', [AWAY]: 'away' }[state]];
+    return this.colours[WAIT_COLOURS[WAITS.indexOf(state)] ?? { [LOOKS]: 'looks', [ASLEEP]: 'asleep', [AWAY]: 'away' }[state]];
   }
 
   #drawName(context, run, key, x, top, width, height) {
@@ -406,11 +420,12 @@ export class Timeline {
         before = null;
         break;
       }
-      let [busy, around, waits, rests, best, most, wait] = [0, 0, 0, 0, first, 0, 0];
+      let [busy, around, rests, best, most, wait] = [0, 0, 0, first, 0, 0];
+      const waits = [0, 0, 0];
       for (let part = first; part < Math.min(last, parts); part += 1) {
         busy += bytes[part];
         around += bytes[parts + part];
-        waits += bytes[2 * parts + part];
+        WAIT_COLUMNS.forEach((column, of) => (waits[of] += bytes[column * parts + part]));
         rests += bytes[3 * parts + part] + bytes[4 * parts + part];
         wait += bytes[10 * parts + part] * bytes[part];
         if (bytes[part] >= most) [most, best] = [bytes[part], part];
@@ -426,7 +441,7 @@ export class Timeline {
       const bars = [];
       if (tall) bars.push([tall, fill, isFaint ? 0.14 : 1]);
       if (px(around)) bars.push([px(around), fill || this.colours.looks, isFaint ? 0.1 : 0.45]);
-      if (px(waits)) bars.push([px(waits), this.colours.waits, 1]);
+      waits.forEach((sum, of) => px(sum) && bars.push([px(sum), this.colours[WAIT_COLOURS[of]], 1]));
       if (!tall && rests > all / 2) bars.push([3, this.colours.asleep, 1]);
       const name = bars.join();
       if (before && before.name === name) continue;
@@ -689,7 +704,7 @@ export class Timeline {
     const key = run.keys[slice.key];
     const seat = run.header.seats[slice.seat];
     const lines = [
-      slice.state === BUSY || slice.state === AROUND || slice.state === WAITS
+      slice.state === BUSY || slice.state === AROUND || WAITS.includes(slice.state)
         ? `${key?.name ?? 'task'}${slice.state === BUSY ? '' : ` (${STATES[slice.state]})`}`
         : STATES[slice.state],
       `${duration(slice.end - slice.begin)} from ${duration(slice.begin)} on`,
@@ -738,7 +753,7 @@ export class Timeline {
       return [
         `${row.label}: ${share(0)} in user code`,
         key >= 0 ? `mostly ${this.runs[row.run].keys[key].name}` : 'nothing ran',
-        `${share(3)} asleep, ${share(2)} waiting for tasks; zoom in for slices`,
+        `${share(3)} asleep, ${share(2)} waiting for tasks, ${share(11)} for groups, ${share(12)} at barriers; zoom in for slices`,
       ];
     }
     return null;

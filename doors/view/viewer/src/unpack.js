@@ -215,7 +215,10 @@ export function rawEvents(plain, time, order) {
   return bytes;
 }
 
-const SOME_JOB = (index) => (index === NONE ? 'task' : index >= TASKS ? `task ${index - TASKS}` : `box ${index}`);
+/// How a task uses bytes.
+export const USES = ['reads', 'writes', 'reads and writes', 'concurrent', 'commutative'];
+
+export const SOME_JOB = (index) => (index === NONE ? 'task' : index >= TASKS ? `task ${index - TASKS}` : `box ${index}`);
 
 /// An event in words.
 export function told(chunk, at) {
@@ -252,8 +255,7 @@ export function told(chunk, at) {
       return `${p * 2 ** 32 + v} bytes`;
     case 'follows':
     case 'uses': {
-      const how = ['reads', 'writes', 'reads and writes', 'concurrent', 'commutative'][d] ?? '';
-      return `${how} from 0x${(p * 2 ** 32 + v).toString(16)} on`;
+      return `${USES[d] ?? ''} from 0x${(p * 2 ** 32 + v).toString(16)} on`;
     }
     case 'wait-begins':
       return ['for its tasks', 'for the section’s tasks', 'for all tasks of the team'][d] ?? '';

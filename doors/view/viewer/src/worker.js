@@ -3,7 +3,7 @@
 import { entryOf, slicesOf } from './activity.js';
 import { Pass } from './pass.js';
 import { prepared, Sums } from './sums.js';
-import { KIND, KINDS, bytesOf, inflated, rawEvents, told, unpack } from './unpack.js';
+import { KIND, KINDS, NONE, USES, bytesOf, inflated, rawEvents, told, unpack } from './unpack.js';
 
 /// Unpacked chunks that are kept: some 30 MB.
 const KEPT = 32;
@@ -37,6 +37,14 @@ function firstAt({ time, count }, ns) {
   return low;
 }
 
+/// The job that an event says has spawned or queued its own: request, index and key, −1 for a key that the chunk does not know.
+function makerOf({ job, jobs, value }, at) {
+  if (value[at] === NONE) return null;
+  const request = jobs.request[job[at]];
+  const number = jobs.index.findIndex((index, of) => index === value[at] && jobs.request[of] === request);
+  return { job: [request, value[at]], key: number < 0 ? -1 : jobs.key[number] };
+}
+
 const answers = {
   run({ index, header }) {
     runs.push(prepared(index, header));
@@ -61,7 +69,13 @@ const answers = {
       const number = chunk.job[at];
       return job && number >= 0 && jobs.request[number] === job[0] && jobs.index[number] === job[1];
     };
-    for (let at = first; at >= Math.max(0, first - 24); at -= 1) {
+    // A lightweight thread that waits is put aside; it goes on without being taken from a queue.
+    let aside = null;
+    if (isIt(first) && kind[first] === KIND['user-code-begins']) {
+      for (let at = first - 1; at >= 0 && aside === null && !(isIt(at) && kind[at] === KIND.taken); at -= 1)
+        if (isIt(at) && kind[at] === KIND['user-code-ends']) aside = chunk.time[at];
+    }
+    for (let at = first; at >= Math.max(0, first - 24) && aside === null; at -= 1) {
       if (kind[at] === KIND.taken && isIt(at)) {
         first = at;
         break;
@@ -91,15 +105,33 @@ const answers = {
         });
       }
     }
-    return { events, causes, first: entry.start + first, last: entry.start + last };
+    return { events, causes, aside, first: entry.start + first, last: entry.start + last };
   },
 
-  /// The time and the job of an event.
+  /// The time and the job of an event, and the job that queued this one.
   async when(asked) {
     const { entry, chunk } = await chunkOf(asked);
     const at = asked.index - entry.start;
     const number = chunk.job[at];
-    return { at: chunk.time[at], key: number < 0 ? -1 : chunk.jobs.key[number] };
+    const by = chunk.kind[at] === KIND.enqueued ? makerOf(chunk, at) : null;
+    return { at: chunk.time[at], key: number < 0 ? -1 : chunk.jobs.key[number], by };
+  },
+
+  /// Who in a chunk spawned a job whose data orders it among others, and the bytes that it uses.
+  async origin(asked) {
+    const { chunk } = await chunkOf(asked);
+    const { kind, job, jobs, detail, port, value } = chunk;
+    const wanted = jobs.index.findIndex((index, number) => index === asked.job[1] && jobs.request[number] === asked.job[0]);
+    if (wanted < 0) return null;
+    const uses = [];
+    for (let at = 0; at < chunk.count; at += 1) {
+      if (job[at] !== wanted) continue;
+      if (kind[at] === KIND.follows) uses.push({ how: USES[detail[at]], from: port[at] * 2 ** 32 + value[at], bytes: 0 });
+      else if (kind[at] === KIND['uses-bytes'] && kind[at - 1] === KIND.follows && uses.length > 0)
+        uses.at(-1).bytes = port[at] * 2 ** 32 + value[at];
+      else if (kind[at] === KIND.spawned) return { at: chunk.time[at], by: makerOf(chunk, at), uses };
+    }
+    return null;
   },
 
   /// What in a chunk waited for events `first` to `last` of a seat.

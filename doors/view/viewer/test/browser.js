@@ -19,8 +19,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { chromium, firefox } from 'playwright-core';
 import { repeat } from './repeated.js';
 
@@ -155,6 +156,9 @@ const table = (id, of = page) =>
     );
   });
 
+/// The columns that say what idle time is.
+const IDLE = ['waits for its tasks ms', 'waits for a group ms', 'at barriers ms', 'asleep ms', 'waits to be lent ms'];
+
 const ms = (ns) => {
   const us = Math.floor((ns + 500) / 1000);
   return `${Math.floor(us / 1000)}.${String(us % 1000).padStart(3, '0')}`;
@@ -182,6 +186,7 @@ function compareBoxes(rows, of = summary) {
         'bytes made': String(box.bytes_created),
         'near bytes': String(box.near_bytes),
         'far bytes': String(box.far_bytes),
+        ...Object.fromEntries(IDLE.slice(0, 3).map((name) => [name, row[name]])),
       },
       box.type_name,
     );
@@ -197,6 +202,9 @@ function compareSeats(rows, of = summary) {
       [String(seat.invocations), ms(seat.busy_ns), ms(seat.overhead_ns), ms(seat.idle_ns), sum('near'), sum('far')],
       `seat ${seat.seat}`,
     );
+    const parts = IDLE.map((name) => Number(row[name]));
+    const all = parts.reduce((sum, part) => sum + part);
+    assert(Math.abs(all - seat.idle_ns / 1e6) < 0.004, `seat ${seat.seat}: ${parts} of ${row['idle ms']}`);
   }
 }
 
@@ -474,6 +482,31 @@ test('all of it can be done by the keyboard alone', async () => {
   await tabTo('.floor .seat');
   await alone.keyboard.press('Enter');
   assert.equal(await timeline((t) => t.mark.kind, alone), 'seat');
+  // A line of the plan, behind the cores; then backwards to the tables.
+  await alone.keyboard.press('Escape');
+  await tabTo('.plan span');
+  await alone.keyboard.press('ArrowDown');
+  const line = await alone.evaluate(() => {
+    const { seat, rule } = document.activeElement.dataset;
+    return { seat, rule, isSecond: document.activeElement === document.querySelectorAll('.plan span[tabindex]')[1] };
+  });
+  assert(line.isSecond);
+  await alone.keyboard.press('Enter');
+  const marked = await timeline((t) => t.mark, alone);
+  assert.equal(marked.kind, line.rule === undefined ? 'seat' : 'rule');
+  const tables = { requests: 'request', vias: 'via', seats: 'seat', boxes: 'type', operators: 'key' };
+  for (const [name, kind] of Object.entries(tables)) {
+    const rows = `#r0-${name}`;
+    const isThere = `${rows} tbody tr[tabindex="0"]`;
+    for (let tabs = 0; tabs < 200 && !(await isFocused(isThere)); tabs += 1) await alone.keyboard.press('Shift+Tab');
+    assert(await isFocused(isThere), rows);
+    if ((await alone.locator(`${rows} tbody tr`).count()) > 1) await alone.keyboard.press('ArrowDown');
+    const row = await alone.evaluate(() => ({ ...document.activeElement.dataset }));
+    await alone.keyboard.press('Escape');
+    await alone.keyboard.press('Enter');
+    assert.deepEqual(await timeline((t) => t.mark, alone), { kind, id: Number(row[kind].split(' ')[0]), run: 0 });
+    assert.equal(await alone.evaluate(() => document.activeElement.classList.contains('marked')), true);
+  }
   await alone.context().close();
 });
 
@@ -639,6 +672,160 @@ function peakOf(...args) {
     });
   });
 }
+
+/// The tables of a page, and the same of the whole range as the viewer sums it up.
+async function isTheSameAsSummedUp(of) {
+  const names = ['boxes', 'seats', 'chain'];
+  const shown = () => Promise.all(names.map((name) => table(`r0-${name}`, of)));
+  const figures = () => of.$$eval('#r0-why .figure b', (all) => all.map(({ textContent }) => textContent));
+  const before = [await shown(), await figures()];
+  await setRange(of, (span) => [0, span]);
+  const [tables, numbers] = [await shown(), await figures()];
+  // What was lost is known of the whole run alone.
+  before[0][1].forEach((row, at) => (row.lost = tables[1][at].lost));
+  assert.deepEqual([tables, numbers], before);
+  await of.getByRole('button', { name: 'Clear' }).click();
+}
+
+/// The library `libvicus_omp.so` beside the program; undefined if it is not built, or there is no clang.
+function compiledForOpenMp(source, program) {
+  const library = join(dirname(process.env.VICUS), 'libvicus_omp.so');
+  const clang = ['clang', ...[22, 21, 20, 19, 18, 17, 16, 15, 14].map((version) => `clang-${version}`)]
+    .map((name) => `/usr/bin/${name}`)
+    .find(existsSync);
+  if (!existsSync(library) || !clang) return false;
+  const object = `${program}.o`;
+  execFileSync(clang, ['-g', '-fopenmp', '-O1', '-c', source, '-o', object]);
+  execFileSync('cc', ['-rdynamic', object, library, `-Wl,-rpath,${dirname(library)}`, '-o', program]);
+  return true;
+}
+
+/// Clicks the longest slice of a kind of work, and gives what is told of it.
+async function explained(of, name) {
+  await of.evaluate((name) => {
+    const { vicusView } = globalThis;
+    const { timeline } = vicusView;
+    const key = timeline.runs[0].keys.findIndex((key) => key.name === name);
+    let best = { ns: 0 };
+    for (const [chunkName, slices] of timeline.slices) {
+      const [run, chunk] = chunkName.split('.').map(Number);
+      slices?.begin.forEach((begin, at) => {
+        const ns = slices.end[at] - begin;
+        if (slices.state[at] === 1 && slices.key[at] === key && ns > best.ns) best = { ns, run, chunk, slices, at };
+      });
+    }
+    const { run, chunk, slices, at } = best;
+    return vicusView.choose(timeline.sliceOf(run, timeline.runs[run].chunks[chunk][0], chunk, slices, at));
+  }, name);
+  await of.waitForSelector('.told h3');
+  return of.locator('.story').innerText();
+}
+
+test('an OpenMP program: its barriers, groups and waits are told apart, and what a task waited for', async (t) => {
+  const source = fileURLToPath(new URL('tasks.c', import.meta.url));
+  if (!compiledForOpenMp(source, file('tasks'))) {
+    t.skip('clang or libvicus_omp.so is missing');
+    return;
+  }
+  execFileSync(file('tasks'), { env: { ...process.env, VICUS_TRACE: file('tasks.trace'), OMP_NUM_THREADS: '2' } });
+  vicus('trace', 'view', file('tasks.trace'), '-o', file('tasks.html'));
+  const shown = await opened('tasks.html');
+  await isTheSameAsSummedUp(shown);
+  const rows = await table('r0-boxes', shown);
+  const tasks = rows.filter(({ type }) => type.includes('task_entry'));
+  // The tasks spin for 5, 4, 3 and 1 ms, longer where others have the core meanwhile.
+  const busy = tasks.map((row) => Number(row['busy ms'])).sort((a, b) => b - a);
+  assert(busy.length === 4 && [5, 4, 3, 1].every((least, at) => busy[at] >= least), `${busy}`);
+  const region = rows.find(({ type }) => type.includes('outlined'));
+  const waited = (name) => Number(region[name]);
+  // The taskwait is over when the second of two tasks in a row is, 7 ms later, unless the members share the work;
+  // the group, whose inner task spins for 5 ms, at the earliest 5 ms later; and a member comes 6 ms late to the barrier.
+  assert(waited('at barriers ms') >= 6, JSON.stringify(region));
+  assert(waited('waits for a group ms') > 0 || waited('waits for its tasks ms') > 0, JSON.stringify(region));
+  // The longest chain: 4 + 3 of the tasks in a row, 5 of the group's inner one, 6 of the late member, and 1 behind the barrier.
+  const figures = await shown.$$eval('#r0-why .figure', (all) =>
+    Object.fromEntries(all.map((figure) => [figure.querySelector('span').textContent, figure.querySelector('b').textContent])),
+  );
+  const [chain, length] = ['longest chain', 'length'].map((name) => Number(figures[name].replace(' ms', '')));
+  assert(chain >= 19 && chain <= length, `a chain of ${chain} ms in ${length} ms`);
+  // Of the four tasks, two are ordered by data, and one of these followed the other.
+  const stories = new Map();
+  for (const { type } of tasks) stories.set(type, await explained(shown, type));
+  const ordered = [...stories].filter(([, story]) => /Its data orders it: it (reads|writes).* 1 byte from 0x/.test(story));
+  assert.equal(ordered.length, 2, [...stories.values()].join('\n\n'));
+  const [[second, story], ...others] = ordered.filter(([, story]) => story.includes('It could begin at the end of '));
+  assert.equal(others.length, 0);
+  const [first] = ordered.map(([type]) => type).filter((type) => type !== second);
+  assert.match(story, /_outlined.* \(task \d+\) spawned it/);
+  assert(story.includes(`It could begin at the end of ${first} (task `), story);
+  await picture('openmp', shown);
+  await shown.context().close();
+});
+
+test('lightweight threads: how long one was put aside', async () => {
+  // Recorded of one that works for 2 ms, reads an empty word, and works for 3 ms; another one works for 7 ms, fills the word, and
+  // works for 1 ms. Their spawner waits for both.
+  const { file: hex } = JSON.parse(readFileSync(new URL('threads.json', import.meta.url)));
+  writeFileSync(file('threads.trace'), Buffer.from(hex, 'hex'));
+  vicus('trace', 'view', file('threads.trace'), '-o', file('threads.html'));
+  const shown = await opened('threads.html');
+  await isTheSameAsSummedUp(shown);
+  const rows = await table('r0-boxes', shown);
+  // Three threads with the spawner, however often each is put aside, and 13 ms of work.
+  const [threads] = rows;
+  assert.deepEqual([rows.length, threads.type, threads.invocations], [1, '(task)', '3']);
+  assert(Number(threads['busy ms']) >= 13 && Number(threads['busy ms']) < 15, threads['busy ms']);
+  // The reader's second part begins when the word is full: 5 ms behind its first one.
+  await shown.evaluate(() => {
+    const { vicusView } = globalThis;
+    const { timeline } = vicusView;
+    const chunk = timeline.runs[0].chunks.findIndex(([seat]) => seat === 1);
+    const slices = timeline.slices.get(`0.${chunk}`);
+    vicusView.choose(timeline.sliceOf(0, 1, chunk, slices, slices.state.lastIndexOf(1)));
+  });
+  await shown.waitForSelector('.told h3');
+  const story = await shown.locator('.story').innerText();
+  const [, waited] = /put aside, for ([\d.]+) ms/.exec(story) ?? [story, NaN];
+  assert(waited >= 5 && waited < 6, story);
+  assert.equal((await table('r0-seats', shown)).length, await timeline((t) => t.runs[0].header.seats.length, shown));
+  await shown.context().close();
+});
+
+test('the colours of waits differ by their light, in the light and in the dark', async () => {
+  const light = async (of) => {
+    const colours = await timeline((t) => ['waits', 'group', 'barrier', 'lane'].map((name) => t.colours[name]), of);
+    // The relative luminance of WCAG 2.
+    return colours.map((colour) => {
+      const [r, g, b] = colour.match(/\d+/g).map((part) => {
+        const share = Number(part) / 255;
+        return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+      });
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    });
+  };
+  for (const colorScheme of isFirefox ? ['light'] : ['light', 'dark']) {
+    const of = await opened('run.html', isFirefox ? {} : { colorScheme });
+    const all = await light(of);
+    for (const [at, one] of all.entries()) {
+      for (const other of all.slice(at + 1)) {
+        const contrast = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+        assert(contrast >= 1.5, `${colorScheme}: ${contrast.toFixed(2)} of ${all}`);
+      }
+    }
+    await of.context().close();
+  }
+});
+
+test('a finger measures what is seen', async () => {
+  const phone = await opened('run.html', { viewport: { width: 360, height: 740 }, hasTouch: true });
+  await phone.getByRole('button', { name: 'Zoom in' }).tap();
+  await phone.getByRole('button', { name: 'Measure' }).tap();
+  await phone.waitForFunction(() => document.querySelector('.range [role=status]')?.textContent.includes('The tables'));
+  const [range, window] = await timeline((t) => [t.range, t.window], phone);
+  assert.deepEqual(range, window);
+  assert(range[1] - range[0] < (await timeline((t) => t.span, phone)));
+  await phone.context().close();
+});
 
 test('a page of ten million events is small, and so is the work for a picture', async () => {
   // Firefox, which takes longer to read a file, gets a tenth.

@@ -4,14 +4,14 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { BUSY, entryOf, slicesOf } from '../src/activity.js';
+import { BUSY, WAITS, entryOf, slicesOf } from '../src/activity.js';
 import { duration, ms, tickText, ticks } from '../src/format.js';
 import { Pass } from '../src/pass.js';
 import { chunksIn, eventsIn, keysOf, levelFor, rowsOf, seatsOf } from '../src/rows.js';
 import { traceOf } from '../src/save.js';
 import { stateOf, textOf } from '../src/state.js';
 import { Sums, prepared } from '../src/sums.js';
-import { KINDS, bytesOf, inflated, rawEvents, told, unpack } from '../src/unpack.js';
+import { KIND, KINDS, NONE, TASKS, bytesOf, inflated, rawEvents, told, unpack } from '../src/unpack.js';
 
 const { scripts, summary, file } = JSON.parse(readFileSync(new URL('fixture.json', import.meta.url)));
 const header = JSON.parse(scripts.h0);
@@ -133,6 +133,144 @@ test('the longest chain of a part has no more than the part of the time, and the
     assert(one <= middle && other <= run.spanNs - middle);
     assert(one + other >= whole - 1e-6, `${one} and ${other} beside ${whole}`);
   }
+});
+
+/// A run of tasks by the events of its only seat: time, kind, task, and the spawner or what a wait is for.
+function tasksOf(events) {
+  const number = (task) => (task === null ? NONE : TASKS + task);
+  const tasks = [...new Set(events.map(([, , task]) => task))];
+  const isWait = (kind) => kind === 'wait-begins';
+  const chunk = {
+    count: events.length,
+    kind: Uint8Array.from(events, ([, kind]) => KIND[kind]),
+    time: Float64Array.from(events, ([time]) => time),
+    order: Float64Array.from(events, (_, at) => at),
+    job: Int32Array.from(events, ([, , task]) => tasks.indexOf(task)),
+    jobs: { request: tasks.map(() => 1), index: tasks.map(number), key: tasks.map(() => 0) },
+    detail: Uint8Array.from(events, ([, kind, , more]) => (isWait(kind) ? more : 0)),
+    port: new Uint16Array(events.length),
+    value: Uint32Array.from(events, ([, kind, , more]) => (isWait(kind) ? 0 : number(more ?? null))),
+    causeSeat: new Int32Array(events.length).fill(-1),
+    causeIndex: new Float64Array(events.length),
+  };
+  const spanNs = events.at(-1)[0];
+  const run = {
+    header: { seats: [{}] },
+    chain: { without: [] },
+    chunks: [[0]],
+    counts: [events.length],
+    rates: [1, 1],
+    vias: [],
+    types: ['task'],
+    typeOf: [0],
+    modelOf: new Map(),
+    taskKey: 0,
+    spanNs,
+  };
+  const state = { since: 0, rest: 0, lent: 0, frames: [], near: 0, far: 0, taken: null };
+  return { run, chunk, entry: { run, seat: 0, number: 0, start: 0, from: 0, order: '0', state } };
+}
+
+function chainOf(events) {
+  const { run, chunk, entry } = tasksOf(events);
+  const pass = new Pass(run, 0, run.spanNs);
+  pass.chunk(entry, chunk);
+  return pass.result().chain.ns;
+}
+
+const [CHILDREN, SECTION, TEAM] = [0, 1, 2];
+
+test('the spawner of a task, and not its predecessor, waits for it', () => {
+  // Task 0 spawns tasks 1 and 2 and waits for both; 2 follows 1 by its data, and is queued when that one ends.
+  const events = [
+    [0, 'enqueued', 9, null],
+    [0, 'user-code-begins', 9],
+    [1, 'enqueued', 0, 9],
+    [1, 'user-code-ends', 9],
+    [1, 'user-code-begins', 0],
+    [11, 'spawned', 1, 0],
+    [11, 'enqueued', 1, 0],
+    [11, 'spawned', 2, 0],
+    [11, 'wait-begins', 0, CHILDREN],
+    [11, 'user-code-begins', 1],
+    [41, 'enqueued', 2, 1],
+    [41, 'user-code-ends', 1],
+    [41, 'user-code-begins', 2],
+    [141, 'user-code-ends', 2],
+    [141, 'wait-ends', 0],
+    [148, 'user-code-ends', 0],
+  ];
+  assert.equal(chainOf(events), 1 + 10 + 30 + 100 + 7);
+});
+
+test('a wait for children is no barrier, and a group has grandchildren', () => {
+  const alone = [
+    [0, 'enqueued', 9, null],
+    [0, 'enqueued', 0, null],
+    [0, 'user-code-begins', 9],
+    [500, 'user-code-ends', 9],
+    [500, 'user-code-begins', 0],
+    [510, 'enqueued', 1, 0],
+    [510, 'wait-begins', 0, CHILDREN],
+    [510, 'user-code-begins', 1],
+    [530, 'user-code-ends', 1],
+    [530, 'wait-ends', 0],
+    [1010, 'user-code-ends', 0],
+  ];
+  assert.equal(chainOf(alone), 10 + 20 + 480);
+  const barrier = alone.map((event) => (event[1] === 'wait-begins' ? [510, 'wait-begins', 0, TEAM] : event));
+  assert.equal(chainOf(barrier), 500 + 480, 'a barrier waits for task 9 as well');
+  const group = [
+    [0, 'enqueued', 0, null],
+    [0, 'user-code-begins', 0],
+    [10, 'enqueued', 1, 0],
+    [10, 'section-begins', 0],
+    [10, 'enqueued', 2, 0],
+    [10, 'wait-begins', 0, SECTION],
+    [10, 'user-code-begins', 1],
+    [310, 'user-code-ends', 1],
+    [310, 'user-code-begins', 2],
+    [315, 'enqueued', 3, 2],
+    [318, 'user-code-ends', 2],
+    [318, 'user-code-begins', 3],
+    [418, 'user-code-ends', 3],
+    [418, 'wait-ends', 0],
+    [718, 'user-code-ends', 0],
+  ];
+  assert.equal(chainOf(group), 10 + 5 + 100 + 300);
+});
+
+test('waits are told apart by what they are for', () => {
+  const events = [
+    [0, 'user-code-begins', 0],
+    [10, 'wait-begins', 0, TEAM],
+    [14, 'wait-ends', 0],
+    [20, 'wait-begins', 0, SECTION],
+    [23, 'wait-ends', 0],
+    [30, 'wait-begins', 0, CHILDREN],
+    [35, 'wait-ends', 0],
+    [40, 'user-code-ends', 0],
+  ];
+  const { run, chunk, entry } = tasksOf(events);
+  assert.deepEqual([...slicesOf(entry, chunk).state], [BUSY, WAITS[TEAM], BUSY, WAITS[SECTION], BUSY, WAITS[CHILDREN], BUSY]);
+  const sums = new Sums(run, 0, 40);
+  sums.chunk(entry, chunk);
+  const { types, seats } = sums.result();
+  assert.deepEqual([types[0].waits, seats[0].waits, seats[0].idle, seats[0].busy], [[5, 3, 4], [5, 3, 4], 12, 28]);
+});
+
+test('waiting for memory is what the bytes take at the given bandwidths', () => {
+  const { chunk, entry } = tasksOf([
+    [0, 'user-code-begins', 0],
+    [0, 'bytes-read', 0],
+    [0, 'bytes-read', 0],
+    [100, 'user-code-ends', 0],
+  ]);
+  entry.run.rates = [2, 1];
+  chunk.value.set([0, 50, 40, 0]);
+  chunk.port.set([0, 0, 1, 0]);
+  // 50 bytes from near memory at 2 bytes a nanosecond, and 40 from far memory at 1: 65 of 100 ns.
+  assert.deepEqual([...slicesOf(entry, chunk).wait], [Math.fround(0.65)]);
 });
 
 test('a via holds what was sent and is not yet received', () => {

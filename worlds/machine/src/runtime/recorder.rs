@@ -688,6 +688,8 @@ impl SeatRecorder {
     pub(crate) fn wait_begins(&mut self, request: RequestId, awaits: Awaits) {
         if self.keeps_events() {
             self.record_of_running(request, |who| What::WaitBegins { who, awaits });
+            // At a barrier, other seats go on behind it.
+            self.turn_ends();
         }
     }
 
@@ -726,6 +728,8 @@ impl SeatRecorder {
     #[inline]
     pub(crate) fn wait_ends(&mut self, request: RequestId) {
         if self.keeps_events() {
+            // A wait that found all over was in no loop that looks at the clock.
+            self.observe_tasks();
             self.record_of_running(request, |who| What::WaitEnds { who });
         }
     }

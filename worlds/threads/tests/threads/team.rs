@@ -10,6 +10,7 @@ use vicus_machine::{
 };
 use vicus_schedule::{ALL, Access, Mode};
 use vicus_threads::team::{BuildTeam, Team, gather};
+use vicus_trace::{Awaits, What};
 
 fn teams() -> impl Iterator<Item = Team> {
     ALL.into_iter().flat_map(|strategy| [1, 2, 3, 8].map(|members| team(strategy.name(), members)))
@@ -288,5 +289,43 @@ fn what_teams_have_recorded_is_one_trace() {
                 }
             });
         });
+    }
+}
+
+/// A member that records little has a clock that is far behind; its way out of a barrier once came before the other
+/// one's way in, among the merged events.
+#[test]
+fn no_member_leaves_a_barrier_before_all_have_come() {
+    const BARRIERS: usize = 20;
+    for strategy in ALL {
+        let setting = strategy.name().parse().unwrap();
+        let team = MachineRuntime::builder().threads(2).strategy(setting).quiet().record(10_000).team().unwrap();
+        run(&team, |number| {
+            for _ in 0..BARRIERS {
+                if number == 0 {
+                    (0..30).for_each(|_| spawn_child(|| ()));
+                    wait_for_children();
+                }
+                gather();
+            }
+        });
+        let trace = Team::trace([&team]).expect("it was asked to record");
+        let (mut come, mut left) = (0, vec![0; trace.header().seats.len()]);
+        let mut gathers = vec![false; left.len()];
+        for entry in trace.merged() {
+            match entry.event.what {
+                What::WaitBegins { awaits, .. } => {
+                    gathers[entry.seat] = awaits == Awaits::Team;
+                    come += usize::from(gathers[entry.seat]);
+                }
+                What::WaitEnds { .. } if gathers[entry.seat] => {
+                    gathers[entry.seat] = false;
+                    left[entry.seat] += 1;
+                    assert!(come >= 2 * left[entry.seat], "{}: {come} have come, {left:?} left", strategy.name());
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(come, 2 * BARRIERS, "{}", strategy.name());
     }
 }
