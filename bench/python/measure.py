@@ -7,6 +7,7 @@ are compared before they are measured.
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import io
 import math
@@ -29,15 +30,26 @@ def timed(call: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
+#: What is shorter is run as often as fits into this time: once by itself, it would be the way back from a collection of
+#: Python's garbage that is measured.
+LEAST = 0.005
+
+
 def beside(ours: Callable[[], Any], other: Callable[[], Any], times: int = 5) -> tuple[float, float]:
-    """The least times of both, in turn. What takes long is run once."""
-    least = [math.inf, math.inf]
-    for _ in range(times):
-        for place, call in enumerate((ours, other)):
-            if least[place] < SLOWEST or least[place] is math.inf:
-                least[place] = min(least[place], timed(call))
+    """The least times of both, in turn. What takes long is run once; of what is short, many runs are one."""
+    calls = (ours, other)
+    least = [timed(call) for call in calls]
+    counts = [max(1, min(1000, int(LEAST / max(once, 1e-6)))) for once in least]
+
+    def several(call: Callable[[], Any], count: int) -> None:
+        for _ in range(count):
+            call()
+
+    for _ in range(times - 1):
         if max(least) > SLOWEST:
             break
+        for place, (call, count) in enumerate(zip(calls, counts)):
+            least[place] = min(least[place], timed(functools.partial(several, call, count)) / count)
     return least[0], least[1]
 
 
