@@ -21,6 +21,7 @@ pub(crate) use cell::{Body, BoxCell, InputView, Neighbour, Output, Receiver, Sen
 use cells::Cells;
 pub use cells::{GrownBox, LiveBox};
 pub use running::{Running, Sent};
+pub(crate) use settling::BesidePaused;
 use settling::GOES_ON;
 pub use settling::Settled;
 use std::num::NonZeroUsize;
@@ -47,6 +48,7 @@ pub struct Instance {
     pub(crate) overflows: OnceLock<Arc<dyn Overflows>>,
     /// Bytes that its vias may hold beyond their bounds.
     pub(crate) overdraft: AtomicU64,
+    pub(crate) waiting: Padded<Waiting>,
     /// How many of its boxes may live at once.
     most_boxes: AtomicUsize,
     /// How its boxes submit requests of their own.
@@ -55,6 +57,16 @@ pub struct Instance {
 
 /// See [`Instance::set_most_boxes`].
 const MOST_BOXES: usize = 1 << 18;
+
+/// What a request waits for when it has only paused boxes. On lines of its own: no invocation writes here whose
+/// envelopes are all taken, and that does not pause.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// How many boxes are paused. Changed under the lock of the box's pause.
+    pub(crate) paused: AtomicU64,
+    /// Whether envelopes may wait for a receiver: set before the invocation ends that leaves them.
+    has_refused: AtomicBool,
+}
 
 #[derive(Default)]
 struct SeatCounters {
@@ -137,6 +149,7 @@ impl Instance {
                 account: OnceLock::new(),
                 overflows: OnceLock::new(),
                 overdraft: AtomicU64::new(0),
+                waiting: Padded::default(),
                 most_boxes: AtomicUsize::new(MOST_BOXES),
                 submits: OnceLock::new(),
             }

@@ -311,7 +311,7 @@ impl RuntimeState {
     pub(crate) fn cancel(&self, instance: &Instance) {
         instance.fail(FlowError::Cancelled);
         self.sweep_boxes(instance, None);
-        let outcome = self.settle(instance);
+        let outcome = self.settle(instance, None);
         if let (Some(outcome), Some(recording)) = (outcome, &self.recording) {
             recording.ended(instance, outcome);
         }
