@@ -14,11 +14,12 @@ mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Padded};
 use crate::{
-    Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Model, Operator, OverBudget, Overflows,
-    Queued, SubmitInner,
+    Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Inherited, Model, Operator, OverBudget,
+    Overflows, Queued, SubmitInner,
 };
 pub(crate) use cell::{Body, BoxCell, InputView, Neighbour, Output, Receiver, SentNow};
 use cells::Cells;
+pub(crate) use cells::CountedBoxes;
 pub use cells::{GrownBox, LiveBox};
 pub use running::{Running, Sent};
 pub(crate) use settling::BesidePaused;
@@ -372,7 +373,16 @@ impl Instance {
         self.cells.with_box(index.index(), f)
     }
 
-    /// How many of its boxes may live at once: a box that would grow beyond it fails the request
+    /// It was submitted by a box of another request, and shares what that one may have. To be called once, before it
+    /// starts, and in place of [`Instance::set_overflows`].
+    pub fn set_inherited(&self, Inherited { overflows, counted }: Inherited) {
+        if let Some(overflows) = overflows {
+            self.set_overflows(overflows);
+        }
+        self.cells.set_counted(counted);
+    }
+
+    /// How many of its boxes may live at once, with those of requests submitted by them: a box that would grow beyond it fails the request
     /// ([`FlowError::TooManyBoxes`]). To be called before it starts; otherwise 262,144.
     pub fn set_most_boxes(&self, most: NonZeroUsize) {
         self.most_boxes.store(most.get(), Ordering::Relaxed);

@@ -30,8 +30,8 @@
 
 use crate::instance::BesidePaused;
 use crate::{
-    Activation, BoxCounts, BoxId, Budget, ConnectedBox, Fact, FlowError, GrownBox, Instance, LiveBox, Model, Operator,
-    Overflows, Queued, Running, SeatBuffers, Totals, World, box_class,
+    Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, Fact, FlowError, GrownBox, Inherited, Instance,
+    LiveBox, Model, Operator, Overflows, Queued, Running, SeatBuffers, Totals, World, box_class,
 };
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -136,6 +136,12 @@ impl SteppedRequest {
     /// begins.
     pub fn set_most_boxes(&self, most: NonZeroUsize) {
         self.instance.set_most_boxes(most);
+    }
+
+    /// A box of another request has submitted it: it books with that one's account.
+    pub(crate) fn inherit(&self, account: Option<Arc<Account>>, inherited: Inherited) {
+        self.instance.set_account(account);
+        self.instance.set_inherited(inherited);
     }
 
     /// Lets its boxes pause ([`Turn::pause`](crate::Turn::pause)). Those that are resumed come by
