@@ -1,8 +1,10 @@
 //! A request inside of another one: submitted by a box, which pauses until it is over.
 
-use crate::sequential::run_within;
+use crate::instance::CountedBoxes;
+use crate::sequential::run_request;
+use crate::stepwise::SteppedRequest;
 use crate::sync::Mutex;
-use crate::{BoxId, Budget, FlowError, Model, Operator, Totals, Turn};
+use crate::{BoxId, FlowError, Model, Operator, Overflows, Totals, Turn};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,8 +14,21 @@ pub type OnResult = std::boxed::Box<dyn FnOnce(Result<Totals, FlowError>) + Send
 /// The operators of a request's own for some boxes of its model.
 pub type OwnOperators = Vec<(BoxId, std::boxed::Box<dyn Operator>)>;
 
+/// What a request has from the one whose box has submitted it: the place for envelopes beside memory, and its part of
+/// the boxes that may live at once.
+pub struct Inherited {
+    pub(crate) overflows: Option<Arc<dyn Overflows>>,
+    pub(crate) counted: CountedBoxes,
+}
+
+impl fmt::Debug for Inherited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inherited").field("overflows", &self.overflows).finish_non_exhaustive()
+    }
+}
+
 /// Submits a request for the calling box, and tells its result when it is over.
-pub type SubmitInner = fn(&Arc<Model>, OwnOperators, OnResult);
+pub type SubmitInner = fn(&Arc<Model>, OwnOperators, Inherited, OnResult);
 
 /// A request that a box has submitted ([`Turn::submit`]).
 #[derive(Clone)]
@@ -34,8 +49,10 @@ impl fmt::Debug for Inner {
 
 impl Turn<'_> {
     /// Submits an instance of a model as a part of this box's request: it books its memory with the budget of that one,
-    /// and is cancelled with it. The box pauses: it is invoked again when the inner request is over, and meanwhile no
-    /// thread waits. So requests may be nested as deep as memory allows.
+    /// writes to its temporary files, and is cancelled with it. The box pauses: it is invoked again when the inner
+    /// request is over, and meanwhile no thread waits. So requests may be nested as deep as memory allows, and as the
+    /// outermost one's bound on live boxes ([`Instance::set_most_boxes`](crate::Instance::set_most_boxes)): beyond it
+    /// the result is an error.
     ///
     /// A world without an outside, such as a simulated one, runs the inner request within this call.
     ///
@@ -66,18 +83,28 @@ impl Turn<'_> {
         let inner = Inner(Arc::new(Mutex::new(None)));
         let told = Arc::clone(&inner.0);
         let tell = move |result| *told.lock().expect("nothing panics under this lock") = Some(result);
+        let inherited = match self.instance.count_inner(self.cell, model.boxes.len()) {
+            Ok(counted) => Inherited { overflows: self.instance.overflows.get().cloned(), counted },
+            Err(error) => {
+                self.run_again();
+                tell(Err(error));
+                return inner;
+            }
+        };
         match (self.instance.submits(), self.pause()) {
             (Some(submit), Some(resume)) => {
                 let tell = move |result| {
                     tell(result);
                     drop(resume);
                 };
-                submit(model, operators, std::boxed::Box::new(tell));
+                submit(model, operators, inherited, std::boxed::Box::new(tell));
             }
             (_, resume) => {
                 drop(resume);
                 self.run_again();
-                tell(run_within(model, operators, Budget::UNBOUNDED, None, |_| Some(0)).0);
+                let (request, first) = SteppedRequest::start(model, operators);
+                request.inherit(self.instance.account().cloned(), inherited);
+                tell(run_request(request, first, |_| Some(0)).0);
             }
         }
         inner

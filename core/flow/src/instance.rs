@@ -14,13 +14,15 @@ mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Padded};
 use crate::{
-    Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Model, Operator, OverBudget, Overflows,
-    Queued, SubmitInner,
+    Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Inherited, Model, Operator, OverBudget,
+    Overflows, Queued, SubmitInner,
 };
 pub(crate) use cell::{Body, BoxCell, InputView, Neighbour, Output, Receiver, SentNow};
 use cells::Cells;
+pub(crate) use cells::CountedBoxes;
 pub use cells::{GrownBox, LiveBox};
 pub use running::{Running, Sent};
+pub(crate) use settling::BesidePaused;
 use settling::GOES_ON;
 pub use settling::Settled;
 use std::num::NonZeroUsize;
@@ -47,6 +49,7 @@ pub struct Instance {
     pub(crate) overflows: OnceLock<Arc<dyn Overflows>>,
     /// Bytes that its vias may hold beyond their bounds.
     pub(crate) overdraft: AtomicU64,
+    pub(crate) waiting: Padded<Waiting>,
     /// How many of its boxes may live at once.
     most_boxes: AtomicUsize,
     /// How its boxes submit requests of their own.
@@ -55,6 +58,16 @@ pub struct Instance {
 
 /// See [`Instance::set_most_boxes`].
 const MOST_BOXES: usize = 1 << 18;
+
+/// What a request waits for when it has only paused boxes. On lines of its own: no invocation writes here whose
+/// envelopes are all taken, and that does not pause.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// How many boxes are paused. Changed under the lock of the box's pause.
+    pub(crate) paused: AtomicU64,
+    /// Whether envelopes may wait for a receiver: set before the invocation ends that leaves them.
+    has_refused: AtomicBool,
+}
 
 #[derive(Default)]
 struct SeatCounters {
@@ -137,6 +150,7 @@ impl Instance {
                 account: OnceLock::new(),
                 overflows: OnceLock::new(),
                 overdraft: AtomicU64::new(0),
+                waiting: Padded::default(),
                 most_boxes: AtomicUsize::new(MOST_BOXES),
                 submits: OnceLock::new(),
             }
@@ -359,7 +373,16 @@ impl Instance {
         self.cells.with_box(index.index(), f)
     }
 
-    /// How many of its boxes may live at once: a box that would grow beyond it fails the request
+    /// It was submitted by a box of another request, and shares what that one may have. To be called once, before it
+    /// starts, and in place of [`Instance::set_overflows`].
+    pub fn set_inherited(&self, Inherited { overflows, counted }: Inherited) {
+        if let Some(overflows) = overflows {
+            self.set_overflows(overflows);
+        }
+        self.cells.set_counted(counted);
+    }
+
+    /// How many of its boxes may live at once, with those of requests submitted by them: a box that would grow beyond it fails the request
     /// ([`FlowError::TooManyBoxes`]). To be called before it starts; otherwise 262,144.
     pub fn set_most_boxes(&self, most: NonZeroUsize) {
         self.most_boxes.store(most.get(), Ordering::Relaxed);

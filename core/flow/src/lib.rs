@@ -56,7 +56,7 @@ pub use envelope::{Attachment, Envelope, HeldBytes};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, drop_quietly, give_up, keep_first, or_given_up};
 pub use expand::{Arrivals, Expansion};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
-pub use inner::{Inner, OnResult, OwnOperators, SubmitInner};
+pub use inner::{Inherited, Inner, OnResult, OwnOperators, SubmitInner};
 pub use input_ring::{Bound, Put};
 pub use instance::{GrownBox, Instance, LiveBox, Running, Sent, Settled, Totals};
 pub use mark::{Mark, Marks};

@@ -2,7 +2,10 @@
 //!
 //! A *paused* box is queued by its state word and its request's counts, but lies in no queue: its cell keeps it. So
 //! nothing invokes it, its inputs fill up, its senders wait for room, and its request is not over. A resume puts it
-//! into a queue of the world. A request that stops drops its paused boxes, since it needs them no more.
+//! into a queue of the world. A request that stops drops its paused boxes, since it needs them no more. Paused boxes
+//! are counted apart as well: if a request has nothing else, its other boxes may wait for each other (`settling.rs`).
+//! The thread that looks for this *holds* the paused boxes meanwhile: a resume then leaves its entry with the box, and
+//! the thread queues the box when it lets go.
 //!
 //! The order of three events decides: *ask* ([`Turn::pause`](crate::Turn::pause)) and *leave* (the end of the
 //! invocation) come from the runner, one after the other, and *resume* from any thread at any time. Resumed before it
@@ -12,6 +15,7 @@
 use crate::instance::{BoxCell, Neighbour};
 use crate::sync::{Mutex, Ordering};
 use crate::{BoxId, Instance, Queued};
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,6 +39,8 @@ enum Step {
     /// The box has asked, its invocation is not over, and the pause is over already.
     Resumed,
     Paused(Queued),
+    /// A thread looks at the bodies of the request's boxes. The entry is there if the pause is over since.
+    Held(Queued, Option<Entry>),
 }
 
 impl Pause {
@@ -60,6 +66,7 @@ impl Pause {
     pub(crate) fn leave(&self, queued: Queued, is_stopped: impl FnOnce() -> bool) -> Option<Queued> {
         self.with(|state| match state.step {
             Step::Asked if !is_stopped() => {
+                queued.instance().waiting.0.paused.fetch_add(1, Ordering::Relaxed);
                 state.step = Step::Paused(queued);
                 None
             }
@@ -70,14 +77,15 @@ impl Pause {
         })
     }
 
-    /// Ends the pause with this number. Gives the box, if it has left.
-    fn resume(&self, number: u64) -> Option<Queued> {
+    /// Ends the pause with this number. Gives the box, if it has left and is not held.
+    fn resume(&self, number: u64, entry: &Entry) -> Option<Queued> {
         self.with(|state| {
             if state.number != number {
                 return None;
             }
             match std::mem::replace(&mut state.step, Step::None) {
-                Step::Paused(queued) => return Some(queued),
+                Step::Paused(queued) => return Some(goes_on(queued)),
+                Step::Held(queued, _) => state.step = Step::Held(queued, Some(Arc::clone(entry))),
                 Step::Asked | Step::Resumed => state.step = Step::Resumed,
                 Step::None => {}
             }
@@ -85,16 +93,57 @@ impl Pause {
         })
     }
 
-    /// The box, if it is paused.
+    /// The box, if it is paused and not held.
     pub(crate) fn take(&self) -> Option<Queued> {
         self.with(|state| match std::mem::replace(&mut state.step, Step::None) {
-            Step::Paused(queued) => Some(queued),
+            Step::Paused(queued) => Some(goes_on(queued)),
             step => {
                 state.step = step;
                 None
             }
         })
     }
+
+    /// Holds the box, if it is paused and not held.
+    fn hold(&self) -> bool {
+        self.with(|state| match std::mem::replace(&mut state.step, Step::None) {
+            Step::Paused(queued) => {
+                state.step = Step::Held(queued, None);
+                true
+            }
+            step => {
+                state.step = step;
+                false
+            }
+        })
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.with(|state| matches!(state.step, Step::Held(..)))
+    }
+
+    /// Lets go of the box, if it is held. Gives it if it does not stay paused: with the entry of the resume that came
+    /// meanwhile, or with none if the request has stopped. A stop takes paused boxes after the question for it.
+    fn let_go(&self, is_stopped: impl FnOnce() -> bool) -> Option<(Queued, Option<Entry>)> {
+        self.with(|state| match std::mem::replace(&mut state.step, Step::None) {
+            Step::Held(queued, _) if is_stopped() => Some((goes_on(queued), None)),
+            Step::Held(queued, None) => {
+                state.step = Step::Paused(queued);
+                None
+            }
+            Step::Held(queued, entry) => Some((goes_on(queued), entry)),
+            step => {
+                state.step = step;
+                None
+            }
+        })
+    }
+}
+
+/// A box is paused no more.
+fn goes_on(queued: Queued) -> Queued {
+    queued.instance().waiting.0.paused.fetch_sub(1, Ordering::Relaxed);
+    queued
 }
 
 /// Resumes a paused box when it is dropped, from any thread. It keeps the request's instance alive, but not the memory
@@ -121,7 +170,7 @@ impl Resume {
 
 impl Drop for Resume {
     fn drop(&mut self) {
-        let queued = self.cell.pause.resume(self.number);
+        let queued = self.cell.pause.resume(self.number, &self.entry);
         // Release: whoever frees the cell comes after this.
         self.cell.handles.fetch_sub(1, Ordering::Release);
         if let Some(queued) = queued {
@@ -141,6 +190,31 @@ impl Instance {
     /// [`Instance::fail`], by a caller that settles the request afterwards and has its own reference to it.
     pub fn discard_paused(&self, seat: Option<usize>) {
         self.cells.each(|cell| cell.pause.take().into_iter().for_each(|queued| queued.discard(seat)));
+    }
+
+    /// Holds all paused boxes, until [`Instance::let_go_of_paused`]. Gives how many these are.
+    pub(crate) fn hold_paused(&self) -> u64 {
+        let mut held = 0;
+        self.cells.each(|cell| held += u64::from(cell.pause.hold()));
+        held
+    }
+
+    /// Lets go of the held boxes: those that were resumed meanwhile are queued, and those of a stopped request dropped,
+    /// counted as finished by `seat`. Gives whether any was dropped.
+    pub(crate) fn let_go_of_paused(&self, seat: Option<usize>) -> bool {
+        let mut resumed: SmallVec<[(Queued, Entry); 4]> = SmallVec::new();
+        let mut has_dropped = false;
+        self.cells.each(|cell| match cell.pause.let_go(|| self.is_stopped()) {
+            Some((queued, Some(entry))) => resumed.push((queued, entry)),
+            Some((queued, None)) => {
+                queued.discard(seat);
+                has_dropped = true;
+            }
+            None => {}
+        });
+        // A world's entry runs here, so without the lock of the cells.
+        resumed.into_iter().for_each(|(queued, entry)| entry(queued));
+        has_dropped
     }
 }
 
@@ -191,11 +265,74 @@ mod loom_models {
             resumer.join().unwrap();
             assert_eq!(queued.load(Ordering::Relaxed), 1);
             instance.fail(FlowError::Cancelled);
-            assert!(instance.settle().is_some(), "no task is left");
+            assert!(instance.settle(None).is_some(), "no task is left");
         });
     }
 
-    /// The same, while a third thread cancels the request: the holder of the box counts it as finished, and the request
+    /// A box is paused, and another thread resumes it, while the one that has run the last other task looks for a
+    /// circle: the box is queued once, no body is looked at while its box runs, and the request is settled behind it.
+    #[test]
+    fn loom_a_box_that_is_held_is_queued_once() {
+        look_while_another_resumes(false);
+    }
+
+    /// The same, while the resuming thread has cancelled the request before: the box is dropped once.
+    #[test]
+    fn loom_a_cancelled_request_has_no_held_box() {
+        look_while_another_resumes(true);
+    }
+
+    fn look_while_another_resumes(cancels: bool) {
+        loom::model(move || {
+            let instance = instance();
+            let first = instance.start(None).queued;
+            let counts: loom::sync::Arc<[AtomicUsize; 2]> =
+                loom::sync::Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            fn end(instance: &Instance, [_, settled]: &[AtomicUsize; 2]) {
+                if instance.settle(None).is_some() {
+                    settled.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            let entry = {
+                let counts = counts.clone();
+                move |task: Queued| {
+                    counts[0].fetch_add(1, Ordering::Relaxed);
+                    let instance = task.share();
+                    // The seat that takes it runs it.
+                    let cell = instance.cells.first();
+                    cell.body.with_mut(|_| {});
+                    task.discard(None);
+                    end(&instance, &counts);
+                }
+            };
+            let cell = instance.cells.first();
+            let resume = Resume::new(Arc::clone(&instance), cell, &(Arc::new(entry) as Entry));
+            assert!(cell.pause.leave(first, || instance.is_stopped()).is_none(), "it is paused");
+            // Another box, refused by a receiver.
+            instance.count_queued(None);
+            instance.note_refusal();
+            let other = {
+                let (instance, counts) = (Arc::clone(&instance), counts.clone());
+                loom::thread::spawn(move || {
+                    if cancels {
+                        instance.fail(FlowError::Cancelled);
+                        instance.discard_paused(None);
+                        end(&instance, &counts);
+                    }
+                    drop(resume);
+                })
+            };
+            instance.count_finished(None);
+            end(&instance, &counts);
+            other.join().unwrap();
+            let queued = counts[0].load(Ordering::Relaxed);
+            assert!(if cancels { queued <= 1 } else { queued == 1 });
+            assert_eq!(counts[1].load(Ordering::Relaxed), 1, "the request is over");
+            assert_eq!(instance.waiting.0.paused.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    /// A box asks for a pause and leaves, another thread cancels the request, and nothing resumes: the holder of the box counts it as finished, and the request
     /// is over.
     #[test]
     fn loom_a_cancelled_request_has_no_paused_box() {
@@ -206,7 +343,7 @@ mod loom_models {
             let end = {
                 let settled = settled.clone();
                 move |instance: &Instance| {
-                    if instance.settle().is_some() {
+                    if instance.settle(None).is_some() {
                         settled.fetch_add(1, Ordering::Relaxed);
                     }
                 }

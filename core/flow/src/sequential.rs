@@ -80,7 +80,8 @@ pub fn run_within(
     run_request(request, first, choose)
 }
 
-fn run_request(
+/// Runs a request that has been started.
+pub(crate) fn run_request(
     mut request: SteppedRequest,
     first: Activation,
     mut choose: impl FnMut(usize) -> Option<usize>,

@@ -1,7 +1,8 @@
 //! A quiescent request without an end: the cycle of boxes that wait for each other, and the overdraft that ends it.
 //!
 //! The wait-for graph is exact: no box runs, a refused box waits for its receiver, and any other unfinished box waits
-//! for its empty inputs without a pill. Of the full vias on a cycle, the one that holds the least may hold more (Parks'
+//! for its empty inputs without a pill. Beside paused boxes, which may go on by themselves, only boxes are looked at
+//! that nothing but each other can wake ([`Live::stuck`]). Of the full vias on a cycle, the one that holds the least may hold more (Parks'
 //! rule): its sender keeps the envelopes, booked to the request's budget, and goes on. An overdraft at least doubles
 //! what a via holds, so a via gets few of them, however much it has to hold in the end.
 
@@ -48,6 +49,33 @@ impl Instance {
             waits[index].is_empty() && owes
         });
         Err(FlowError::Unfinished { boxes: silent.map(|index| live.name(index)).collect() })
+    }
+
+    /// Like [`Instance::overdraw`], for a request whose other boxes are paused, and held by the caller. `None`: no boxes
+    /// wait for each other alone.
+    ///
+    /// # Errors
+    /// Some do, and the budget is used up.
+    #[cold]
+    pub(crate) fn overdraw_beside_paused(&self) -> Result<Option<Activation>, FlowError> {
+        let live = Live::of(self);
+        if !(0..live.cells.len()).any(|place| live.body(place, |body| body.waits())) {
+            self.forget_refusals();
+            return Ok(None);
+        }
+        let mut waits: Vec<Vec<(usize, Wait)>> = live.cells.iter().map(|cell| live.waits_of(cell)).collect();
+        let stuck = live.stuck(&waits);
+        for (place, waits) in waits.iter_mut().enumerate() {
+            waits.retain(|&(other, _)| stuck[place] && stuck[other]);
+        }
+        let mut seen = vec![false; live.cells.len()];
+        let is_room = |(_, wait): &(usize, Wait)| matches!(wait, Wait::Room { .. });
+        for start in (0..live.cells.len()).filter(|&place| waits[place].iter().any(is_room)) {
+            if let Some(cycle) = find_cycle(&waits, start, &mut seen).filter(|cycle| cycle.iter().any(is_room)) {
+                return self.lend(&live, &cycle).map(Some).map_err(|why| live.stalled(&cycle, why));
+            }
+        }
+        Ok(None)
     }
 
     /// The overdraft of a cycle's full via that holds the least, or a place for it outside of memory. Gives its sender.
@@ -203,9 +231,49 @@ impl<'a> Live<'a> {
         FlowError::Stalled { cycle: cycle.iter().map(told).collect(), outside }
     }
 
-    /// The boxes a box waits for, with the reasons.
+    /// By place, whether nothing can wake a box but boxes of which the same is true. An empty input's sender can, any
+    /// of them, since a box may go on with whichever comes first; so can a receiver with room, if it is the only one
+    /// that has none.
+    fn stuck(&self, waits: &[Vec<(usize, Wait)>]) -> Vec<bool> {
+        let mut stuck: Vec<bool> = waits.iter().map(|waits| !waits.is_empty()).collect();
+        let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); waits.len()];
+        for (place, waits) in waits.iter().enumerate() {
+            waits.iter().for_each(|&(other, _)| waiting[other].push(place));
+        }
+        let mut free: Vec<usize> = (0..waits.len()).filter(|&place| !stuck[place]).collect();
+        while let Some(other) = free.pop() {
+            for &place in &waiting[other] {
+                if stuck[place] && !self.is_stuck(place, &waits[place], &stuck) {
+                    stuck[place] = false;
+                    free.push(place);
+                }
+            }
+        }
+        stuck
+    }
+
+    /// Whether a box has to wait for as long as these others do not go on.
+    fn is_stuck(&self, place: usize, waits: &[(usize, Wait)], stuck: &[bool]) -> bool {
+        let mut by_output: BTreeMap<usize, bool> = BTreeMap::new();
+        for &(other, wait) in waits {
+            if let Wait::Room { output, .. } = wait {
+                *by_output.entry(output).or_default() |= stuck[other];
+            }
+        }
+        let goes_on_with_input = waits.iter().any(|&(other, wait)| matches!(wait, Wait::Input(_)) && !stuck[other]);
+        if by_output.is_empty() || goes_on_with_input {
+            return !goes_on_with_input;
+        }
+        let needs_all = self.body(place, |body| !body.any_room && body.is_held_up());
+        if needs_all { by_output.into_values().any(|stuck| stuck) } else { by_output.into_values().all(|stuck| stuck) }
+    }
+
+    /// The boxes a box waits for, with the reasons. A paused box waits for none.
     fn waits_of(&self, cell: &BoxCell) -> Vec<(usize, Wait)> {
         let mut waits = Vec::new();
+        if cell.pause.is_held() {
+            return waits;
+        }
         self.body(self.place(cell), |body| {
             for (output, out) in body.outputs.iter().enumerate() {
                 let refused = out.receivers.iter().enumerate().filter(|(_, receiver)| receiver.is_refused());
@@ -215,6 +283,17 @@ impl<'a> Live<'a> {
                 );
             }
         });
+        // One that has paused with envelopes within an overdraft is woken by their receivers alone.
+        if waits.is_empty() && cell.state.is_blocked() {
+            self.body(self.place(cell), |body| {
+                for (output, out) in body.outputs.iter().enumerate() {
+                    let waiting = out.receivers.iter().enumerate().filter(|(_, via)| via.waits());
+                    waits.extend(
+                        waiting.map(|(place, via)| (self.place(&via.cell), Wait::Room { output, receiver: place })),
+                    );
+                }
+            });
+        }
         // One with room elsewhere goes on with what comes as well.
         if waits.is_empty() || !cell.state.is_blocked() {
             for (number, input) in cell.inputs.iter().enumerate() {
@@ -240,8 +319,9 @@ impl<'a> Live<'a> {
     fn body<R>(&self, place: usize, f: impl FnOnce(&mut Body) -> R) -> R {
         self.cells[place].body.with_mut(|body| {
             #[expect(unsafe_code, reason = "looks at the bodies of boxes that do not run")]
-            // SAFETY: the request is quiescent, its counters were read with acquire, and only the settling thread comes
-            // here (`settled`): no box runs, and all their writes are visible. `f` gets one body at a time.
+            // SAFETY: the request is quiescent but for paused boxes, its counters were read with acquire, and only the
+            // settling thread comes here (`settled`), or the only one of a stepped request. This thread holds the
+            // paused boxes: no box runs, and all their writes are visible. `f` gets one body at a time.
             f(unsafe { &mut *body })
         })
     }

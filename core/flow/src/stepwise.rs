@@ -28,9 +28,10 @@
 //! assert_eq!(counts[2].rows_taken(), 10);
 //! ```
 
+use crate::instance::BesidePaused;
 use crate::{
-    Activation, BoxCounts, BoxId, Budget, ConnectedBox, Fact, FlowError, GrownBox, Instance, LiveBox, Model, Operator,
-    Overflows, Queued, Running, SeatBuffers, Totals, World, box_class,
+    Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, Fact, FlowError, GrownBox, Inherited, Instance,
+    LiveBox, Model, Operator, Overflows, Queued, Running, SeatBuffers, Totals, World, box_class,
 };
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -137,6 +138,12 @@ impl SteppedRequest {
         self.instance.set_most_boxes(most);
     }
 
+    /// A box of another request has submitted it: it books with that one's account.
+    pub(crate) fn inherit(&self, account: Option<Arc<Account>>, inherited: Inherited) {
+        self.instance.set_account(account);
+        self.instance.set_inherited(inherited);
+    }
+
     /// Lets its boxes pause ([`Turn::pause`](crate::Turn::pause)). Those that are resumed come by
     /// [`SteppedRequest::resumed`].
     pub fn allow_pauses(&mut self) {
@@ -211,7 +218,7 @@ impl SteppedRequest {
     }
 
     /// Ends an invocation begun on this node. Gives the boxes to be queued, the one to be run first last; if nothing
-    /// else is left, the one that goes on by an [overdraft](crate::Settled::GoesOn).
+    /// else is left but paused boxes, the one that goes on by an [overdraft](crate::Settled::GoesOn).
     pub fn finish(&mut self, begun: SteppedInvocation, node: NodeId) -> Vec<Activation> {
         let Some(running) = begun.running else { return begun.activations };
         assert!(running.is_of(&self.instance), "an invocation is finished by its request");
@@ -221,10 +228,16 @@ impl SteppedRequest {
         guarded(&self.instance, index, || running.send(buffers).finish(buffers));
         let mut activations = std::mem::take(&mut self.buffers.activations);
         // Nothing is left to do, and it has not ended: the boxes wait for each other.
-        if activations.is_empty() && !self.instance.is_stopped() && self.instance.is_quiescent() {
-            match self.instance.overdraw() {
-                Ok(activation) => activations.push(activation),
-                Err(error) => self.instance.fail(error),
+        if activations.is_empty() && !self.instance.is_stopped() {
+            if self.instance.is_quiescent() {
+                match self.instance.overdraw() {
+                    Ok(activation) => activations.push(activation),
+                    Err(error) => self.instance.fail(error),
+                }
+            } else if self.instance.may_wait_beside_paused()
+                && let BesidePaused::GoesOn(activation) = self.instance.look_beside_paused(Some(0), || {})
+            {
+                activations.push(activation);
             }
         }
         activations
@@ -238,7 +251,7 @@ impl SteppedRequest {
 
     /// Like [`SteppedRequest::settle`], with the counts of the boxes of fragments ([`Instance::grown`]).
     pub fn settle_grown(self) -> (Result<Totals, FlowError>, Vec<BoxCounts>, Vec<GrownBox>) {
-        let settled = self.instance.settle().expect("every task was begun and finished");
+        let settled = self.instance.settle(Some(0)).expect("every task was begun and finished");
         (settled.over(), self.instance.counts(), self.instance.grown())
     }
 }

@@ -8,7 +8,7 @@ use super::cell::{BoxCell, Neighbour};
 use crate::Fragment;
 use crate::counts::Tally;
 use crate::error::drop_quietly;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Bound, BoxCounts, BoxId, ConnectedBox, Model};
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
@@ -40,6 +40,8 @@ pub(super) struct Grown {
     free: Vec<usize>,
     /// How many boxes of fragments there are, beside those in cells of the model.
     pub(super) live: usize,
+    /// The boxes of this request and of others around it or inside of it, if there are others.
+    pub(super) shared: Option<Arc<BoxCount>>,
     /// Boxes that have let go of all ends: they are freed when their neighbours have let go of them.
     pub(super) leaving: VecDeque<Neighbour>,
     nests: Nests,
@@ -51,6 +53,40 @@ pub(super) struct Grown {
     pub(super) network: Vec<LiveBox>,
     /// Cells that were emptied at the end of the request, and to which handles of pauses still point.
     kept: Vec<NonNull<BoxCell>>,
+}
+
+/// How many boxes live in a request and in those submitted within it.
+pub(crate) struct BoxCount {
+    pub(super) most: usize,
+    live: AtomicUsize,
+}
+
+impl BoxCount {
+    fn add(&self, more: usize) {
+        // Relaxed: only the number counts.
+        self.live.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, less: usize) {
+        self.live.fetch_sub(less, Ordering::Relaxed);
+    }
+
+    /// Whether so many more may live.
+    pub(super) fn has_room(&self, more: usize) -> bool {
+        self.live.load(Ordering::Relaxed).saturating_add(more) <= self.most
+    }
+}
+
+/// The boxes of a request that is about to begin within another one, counted with that one's until the request is over.
+pub(crate) struct CountedBoxes {
+    count: Arc<BoxCount>,
+    boxes: usize,
+}
+
+impl Drop for CountedBoxes {
+    fn drop(&mut self) {
+        self.count.give_back(self.boxes);
+    }
 }
 
 /// Boxes that have ended and expansions of which nothing is left: to be dropped without the lock, since a user's code
@@ -213,6 +249,9 @@ impl Cells {
     pub(super) fn empty(&self, mut f: impl FnMut(&BoxCell)) {
         self.own().iter().for_each(&mut f);
         let mut grown = self.lock();
+        if let Some(shared) = grown.shared.take() {
+            shared.give_back(self.own.len() + grown.live);
+        }
         if grown.slots.len() <= self.own.len() {
             return;
         }
@@ -313,6 +352,28 @@ impl Cells {
     /// See [`Instance::network`](crate::Instance::network).
     pub(super) fn network(&self) -> Vec<LiveBox> {
         self.lock().network.clone()
+    }
+
+    /// Counts the boxes of a request within this one, of which no more than `most` may live together. `None`: there are
+    /// too many.
+    pub(super) fn count_inner(&self, boxes: usize, most: usize) -> Option<CountedBoxes> {
+        let mut grown = self.lock();
+        let live = self.own.len() + grown.live;
+        let count = grown.shared.get_or_insert_with(|| Arc::new(BoxCount { most, live: AtomicUsize::new(live) }));
+        // Two requests may add theirs at once: both see the sum.
+        count.add(boxes);
+        let counted = CountedBoxes { count: Arc::clone(count), boxes };
+        counted.count.has_room(0).then_some(counted)
+    }
+
+    /// Its boxes were counted with those of the request around it, before it has begun.
+    pub(super) fn set_counted(&self, counted: CountedBoxes) {
+        let own = self.own.len();
+        debug_assert_eq!(counted.boxes, own, "it is an instance of the counted model");
+        let mut counted = counted;
+        // They are given back when the request is over.
+        counted.boxes = 0;
+        self.lock().shared = Some(Arc::clone(&counted.count));
     }
 
     /// Calls `f` with a box as its model or its fragment has it.
@@ -435,6 +496,9 @@ impl Grown {
     /// A place for a cell. `anew`: indexes are not used again.
     pub(super) fn place(&mut self, anew: bool) -> usize {
         self.live += 1;
+        if let Some(shared) = &self.shared {
+            shared.add(1);
+        }
         match self.free.pop().filter(|_| !anew) {
             Some(index) => index,
             None => {
@@ -513,6 +577,9 @@ impl Grown {
             let index = cell.index;
             let slot = self.slots[index].take().expect("a box that leaves is there");
             self.live -= 1;
+            if let Some(shared) = &self.shared {
+                shared.give_back(1);
+            }
             self.free.push(index);
             self.last_clock = self.last_clock.max(slot.cell().clock.load(Ordering::Acquire));
             self.add(&slot);

@@ -13,7 +13,7 @@
 
 use super::Instance;
 use super::cell::{Body, BoxCell, Neighbour, Output, Receiver};
-use super::cells::{Dead, Slot};
+use super::cells::{CountedBoxes, Dead, Grown, Slot};
 use super::settling::unwound_as;
 use crate::counts::Tally;
 use crate::error::drop_quietly;
@@ -158,6 +158,19 @@ impl Instance {
         self.cells.name(index)
     }
 
+    /// Counts the boxes of a request that a box submits within this one.
+    ///
+    /// # Errors
+    /// Too many would live.
+    pub(crate) fn count_inner(&self, cell: &BoxCell, boxes: usize) -> Result<CountedBoxes, FlowError> {
+        let own_most = self.most_boxes.load(Ordering::Relaxed);
+        self.cells.count_inner(boxes, own_most).ok_or_else(|| {
+            let grown = self.cells.lock();
+            let most = grown.shared.as_ref().map_or(own_most, |shared| shared.most);
+            FlowError::TooManyBoxes { most, chain: grown.chain(cell.index, &self.model) }
+        })
+    }
+
     /// How many expandable boxes are around a box.
     pub(crate) fn depth_of(&self, cell: &BoxCell) -> u64 {
         self.cells.lock().depth(cell.index)
@@ -290,11 +303,16 @@ impl Instance {
             grown.slots = self.cells.own().iter().map(|cell| Some(slot(cell))).collect();
         }
         grown.reap(2 * made.len() + 2, dead);
-        let most = self.most_boxes.load(Ordering::Relaxed);
-        if own + grown.live + made.len() > most {
+        let own_most = self.most_boxes.load(Ordering::Relaxed);
+        let has_room = |grown: &Grown| {
+            own + grown.live + made.len() <= own_most
+                && grown.shared.as_ref().is_none_or(|shared| shared.has_room(made.len()))
+        };
+        if !has_room(&grown) {
             grown.reap(usize::MAX, dead);
         }
-        if own + grown.live + made.len() > most {
+        if !has_room(&grown) {
+            let most = grown.shared.as_ref().map_or(own_most, |shared| shared.most.min(own_most));
             return Err(FlowError::TooManyBoxes { most, chain: grown.chain(cell.index, &self.model) });
         }
         let mut all = vec![NonNull::from(cell); fragment.model().boxes.len()];

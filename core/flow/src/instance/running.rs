@@ -383,6 +383,9 @@ impl Sent {
             (false, true) => Sending::Waits,
             (false, false) => Sending::Done,
         };
+        if sending != Sending::Done {
+            instance.note_refusal();
+        }
         // A receiver may resume the box as soon as it is marked as blocked, and then it may run, end and be freed.
         let is_held = blocked && instance.grows();
         if is_held {

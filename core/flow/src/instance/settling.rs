@@ -6,6 +6,11 @@
 //! ([`Instance::is_quiescent`]); then nothing can happen to the request any more, and it has either ended, or failed,
 //! or stalled. A seat that finishes a task and leaves the request checks ([`Instance::settle`]), so the last one to
 //! finish gets the result.
+//!
+//! A paused box is counted as queued, so the request is not quiescent. If all its tasks are paused ones, and some box's
+//! envelopes wait for a receiver, boxes may wait for each other in a circle that no resume ends. The seat that checks
+//! holds the paused boxes then; if it has as many as tasks are unfinished, nothing runs, and nothing can begin to run
+//! before it lets them go. A request without a refusal is not looked at.
 
 use super::cell::{BoxCell, Receiver};
 use super::running::Absent;
@@ -47,7 +52,12 @@ impl Claim {
         }
     }
 
-    /// The claiming caller has counted another task: the request is settled when this is finished.
+    /// Whether the caller has claimed it now, whatever is queued or running.
+    fn claim_any(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    /// The claiming caller lets the request go on: it is settled when its last task is finished.
     fn go_on(&self) {
         self.0.swap(false, Ordering::AcqRel);
     }
@@ -61,6 +71,16 @@ pub enum Settled {
     /// The boxes waited for each other in a circle over full vias, and one of these may hold more from now on (Parks'
     /// rule): its sender, already counted, is to be queued.
     GoesOn(Activation),
+}
+
+/// What a look at a request that has only paused boxes has found.
+pub(crate) enum BesidePaused {
+    /// A box that may go on by an overdraft, already counted: it is to be queued.
+    GoesOn(Activation),
+    /// No circle.
+    Nothing,
+    /// More boxes were queued or running than the paused ones, or paused ones were dropped: the caller looks anew.
+    Changed,
 }
 
 impl Settled {
@@ -209,13 +229,74 @@ impl Instance {
         sum(|counts| &counts.queued) - finished
     }
 
+    /// An invocation is about to end whose envelopes wait for a receiver.
+    #[inline]
+    pub(crate) fn note_refusal(&self) {
+        let has_refused = &self.waiting.0.has_refused;
+        // Relaxed: whoever counts the invocation as finished, by an acquire, sees it. Mostly it is set.
+        if !has_refused.load(Ordering::Relaxed) {
+            has_refused.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the request goes on, all its tasks seem to be paused boxes, and envelopes may wait for a receiver. The
+    /// caller has counted its last task as finished before an earlier look at the counts.
+    pub(crate) fn may_wait_beside_paused(&self) -> bool {
+        if !self.waiting.0.has_refused.load(Ordering::Relaxed) || self.is_stopped() {
+            return false;
+        }
+        // In this order: a box is counted as paused before its invocation is counted as finished.
+        let unfinished = self.unfinished();
+        unfinished > 0 && unfinished <= self.waiting.0.paused.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether boxes wait for each other while all others are paused, and lets one go on then; without memory or
+    /// a place for that, the request fails. `let_go` is called before the paused boxes may go on; a box that is dropped
+    /// then is counted as finished by `seat`.
+    #[cold]
+    pub(crate) fn look_beside_paused(&self, seat: Option<usize>, let_go: impl FnOnce()) -> BesidePaused {
+        let held = self.hold_paused();
+        // If none is paused any more, the request may be over, and the caller settles it.
+        let found = if held > 0 && self.unfinished() == held {
+            match self.overdraw_beside_paused() {
+                Ok(Some(activation)) => BesidePaused::GoesOn(activation),
+                Ok(None) => BesidePaused::Nothing,
+                Err(error) => {
+                    self.fail(error);
+                    BesidePaused::Changed
+                }
+            }
+        } else {
+            BesidePaused::Changed
+        };
+        let_go();
+        match (self.let_go_of_paused(seat), found) {
+            (true, BesidePaused::Nothing) => BesidePaused::Changed,
+            (_, found) => found,
+        }
+    }
+
+    /// No envelope waits for a receiver. To be called when nothing runs.
+    pub(crate) fn forget_refusals(&self) {
+        self.waiting.0.has_refused.store(false, Ordering::Relaxed);
+    }
+
     /// To be called by a seat that has counted a task as finished and leaves the request. Gives the result of the
     /// request after its last task; `None` if it was not the last, or if another caller was quicker. The boxes'
     /// operators and envelopes are dropped before it returns. If the boxes wait for each other, it gives the one that
-    /// may go on by an [overdraft](Settled::GoesOn).
-    pub fn settle(&self) -> Option<Settled> {
-        if !self.settled.claim(|| self.is_quiescent()) {
-            return None;
+    /// may go on by an [overdraft](Settled::GoesOn), also if other boxes are paused. `seat` counts paused boxes that
+    /// are dropped meanwhile because the request has stopped.
+    pub fn settle(&self, seat: Option<usize>) -> Option<Settled> {
+        while !self.settled.claim(|| self.is_quiescent()) {
+            if !self.may_wait_beside_paused() || !self.settled.claim_any() {
+                return None;
+            }
+            match self.look_beside_paused(seat, || self.settled.go_on()) {
+                BesidePaused::GoesOn(activation) => return Some(Settled::GoesOn(activation)),
+                BesidePaused::Nothing => return None,
+                // Another caller may have left because of this one.
+                BesidePaused::Changed => {}
+            }
         }
         let result = match self.stop.load(Ordering::Acquire) {
             ENDED => Ok(self.totals()),
@@ -365,7 +446,7 @@ mod loom_models {
             fn end(instance: &Instance, seat: usize, [ended, settled]: &[AtomicUsize; 2]) {
                 ended.fetch_add(1, Ordering::Relaxed);
                 instance.count_finished(Some(seat));
-                if let Some(outcome) = instance.settle() {
+                if let Some(outcome) = instance.settle(Some(seat)) {
                     assert!(matches!(outcome, Settled::Over(_)));
                     assert_eq!(ended.load(Ordering::Relaxed), 2, "both tasks had ended");
                     settled.fetch_add(1, Ordering::Relaxed);

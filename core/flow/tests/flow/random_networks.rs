@@ -1,11 +1,13 @@
 //! Random networks in the sequential world, in random orders of tasks. Failing cases print their seed.
 
-use crate::networks::{self, Fault, Network, cases, recipes};
+use crate::networks::{self, Fault, Network, Operators, cases, recipes};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_flow::{BoxError, Budget, FlowError, Overflow, Overflows, sequential};
+use vicus_flow::stepwise::SteppedRequest;
+use vicus_flow::{BoxCounts, BoxError, Budget, FlowError, Overflow, Overflows, Totals, sequential};
+use vicus_topology::NodeId;
 
 /// Makes queues that have room for so many envelopes each, and counts all that were put.
 #[derive(Debug)]
@@ -61,8 +63,82 @@ fn picks(seed: u64) -> impl FnMut(usize) -> Option<usize> {
     }
 }
 
+/// Runs a network in a world with an outside: paused boxes are resumed by chance, and all of them when nothing else is
+/// left to do. Then `rests` is called first.
+fn run_with_pauses(
+    network: &Network,
+    operators: Operators,
+    budget: Budget,
+    overflows: Option<Arc<dyn Overflows>>,
+    mut pick: impl FnMut(usize) -> Option<usize>,
+    mut rests: impl FnMut(),
+) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
+    let (mut request, first) = SteppedRequest::start(&network.model, operators);
+    request.allow_pauses();
+    request.set_budget(budget);
+    if let Some(overflows) = overflows {
+        request.set_overflows(overflows);
+    }
+    let mut chance = |count: usize| pick(count).expect("it goes on");
+    let mut queue = vec![first];
+    loop {
+        let paused = std::mem::take(&mut *network.paused.lock().unwrap());
+        let is_idle = queue.is_empty();
+        if is_idle && !paused.is_empty() {
+            rests();
+        }
+        let (goes_on, stays): (Vec<_>, Vec<_>) = paused.into_iter().partition(|_| is_idle || chance(10) == 0);
+        network.paused.lock().unwrap().extend(stays);
+        drop(goes_on);
+        queue.extend(request.resumed());
+        if queue.is_empty() {
+            return request.settle();
+        }
+        let task = queue.swap_remove(chance(queue.len()));
+        let begun = request.begin(task, NodeId::default());
+        queue.extend(request.finish(begun, NodeId::default()));
+    }
+}
+
 proptest! {
     #![proptest_config(cases(600))]
+
+    #[test]
+    fn beside_a_paused_box_all_other_streams_come_to_their_ends(recipes in recipes(), seed in any::<u64>()) {
+        let network = Network::beside_a_paused_box(recipes);
+        let (log, operators) = network.operators(false, None);
+        let at_rest = Arc::clone(&log);
+        // It is resumed last.
+        let mut has_rested = false;
+        let mut pick = picks(seed);
+        let never = move |count: usize| Some(if count == 10 { 1 } else { pick(count)? });
+        let rests = || {
+            has_rested = true;
+            assert_eq!(network.missing(&at_rest), None);
+        };
+        let (result, counts) = run_with_pauses(&network, operators, Budget::UNBOUNDED, None, never, rests);
+        network.judge(&log, &result, &counts);
+        prop_assert!(result.is_ok(), "{result:?} of {:?}", network.model);
+        prop_assert!(has_rested, "the paused box was not resumed before");
+    }
+
+    #[test]
+    fn every_run_with_pauses_ends_with_all_rows_or_names_a_real_cycle(
+        recipes in recipes(),
+        budget in 0u64..300_000,
+        room in prop_oneof![2 => Just(usize::MAX), 1 => 0usize..4],
+        has_files in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let network = Network::new(&recipes, false);
+        let (log, operators) = network.operators(false, None);
+        let files = has_files.then(|| Arc::new(Beside::with_room(room)) as Arc<dyn Overflows>);
+        let (result, counts) = run_with_pauses(&network, operators, budget.into(), files, picks(seed), || {});
+        network.judge(&log, &result, &counts);
+        let has_no_room = !has_files || room < usize::MAX;
+        let fine = has_no_room && matches!(result, Err(FlowError::Stalled { .. }));
+        prop_assert!(result.is_ok() || fine, "{result:?} of {:?}", network.model);
+    }
 
     #[test]
     fn every_run_that_keeps_bounds_ends_or_names_a_real_cycle(recipes in recipes(), seed in any::<u64>()) {

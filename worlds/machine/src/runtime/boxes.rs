@@ -4,6 +4,7 @@ use crate::memory::heaps;
 use crate::runtime::clock::worked_ns;
 use crate::runtime::lending::lend_here;
 use crate::runtime::recorder::{SeatRecorder, name_of};
+use crate::runtime::requests::nested::cancel_nested;
 use crate::runtime::shared::RuntimeState;
 use crate::runtime::worker::context::wait_for_descendants;
 use crate::runtime::worker::{Worker, in_task, outside, with_shared};
@@ -140,7 +141,8 @@ pub(crate) fn leave() {
 pub(crate) fn end_if_last(instance: Arc<Instance>) {
     // Memory freed at its end is counted as freed now, not when this thread last slept.
     heaps::tick();
-    let outcome = with_shared(|shared| outside(|| shared.settle(&instance)));
+    let seat = in_task(|worker| worker.seat_id.index());
+    let outcome = with_shared(|shared| outside(|| shared.settle(&instance, Some(seat))));
     if let Some(outcome) = outcome {
         in_task(|worker| worker.recorder.request_ended(&instance, outcome));
     }
@@ -310,10 +312,11 @@ impl World for Neighbourhood {
 
 impl RuntimeState {
     /// Settles a request without further tasks, and wakes the threads waiting for it. If its boxes wait for each other,
-    /// the one that may go on is queued.
-    pub(crate) fn settle(&self, instance: &Instance) -> Option<RequestOutcome> {
-        let result = match instance.settle()? {
+    /// the one that may go on is queued. `seat`: the index that the caller counts by.
+    pub(crate) fn settle(&self, instance: &Instance, seat: Option<usize>) -> Option<RequestOutcome> {
+        let result = match instance.settle(seat)? {
             Settled::Over(result) => {
+                self.cancel_inner_of_stalled(instance, &result);
                 if let Some(recording) = &self.recording {
                     recording.grew(instance);
                 }
@@ -331,5 +334,13 @@ impl RuntimeState {
         };
         self.done(instance.id(), result);
         Some(outcome)
+    }
+
+    /// A request whose boxes wait for each other may have failed while others of its boxes wait for requests of their
+    /// own. Any other failure has cancelled these when it came.
+    pub(crate) fn cancel_inner_of_stalled<T>(&self, instance: &Instance, result: &Result<T, FlowError>) {
+        if matches!(result, Err(FlowError::Stalled { .. })) {
+            cancel_nested(self, instance.id());
+        }
     }
 }

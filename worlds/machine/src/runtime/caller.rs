@@ -234,13 +234,18 @@ impl Caller<'_> {
                 buffers.activations.clear();
             }
             heaps::finish_task();
-            return match instance.settle() {
+            return match instance.settle(seat) {
                 Some(Settled::GoesOn(activation)) => {
                     self.tasks.borrow_mut().put(activation);
                     continue;
                 }
-                Some(Settled::Over(result)) if self.state.is_known() => self.shared.done(instance.id(), result),
-                Some(Settled::Over(result)) => self.state.set(result),
+                Some(Settled::Over(result)) => {
+                    self.shared.cancel_inner_of_stalled(instance, &result);
+                    match self.state.is_known() {
+                        true => self.shared.done(instance.id(), result),
+                        false => self.state.set(result),
+                    }
+                }
                 // Seats have the rest of it, or a box of it is paused.
                 None => self.shared.keep(self.state),
             };

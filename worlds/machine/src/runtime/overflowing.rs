@@ -67,6 +67,29 @@ impl TemporaryFiles {
         Ok(Arc::new(TemporaryFiles(Scratch::within(Arc::new(folder), most))))
     }
 
+    /// For a network, in the folder that its user has named; else in the `usual` one, and nowhere if that can't be used,
+    /// since memory alone may do.
+    ///
+    /// ```
+    /// use vicus_machine::TemporaryFiles;
+    ///
+    /// let usual = std::env::temp_dir();
+    /// assert!(TemporaryFiles::for_network(None, &usual)?.is_some());
+    /// assert!(TemporaryFiles::for_network(None, "no/such/folder".as_ref())?.is_none());
+    /// assert!(TemporaryFiles::for_network(Some("no/such/folder".as_ref()), &usual).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The named folder can't be used.
+    pub fn for_network(named: Option<&Path>, usual: &Path) -> Result<Option<Arc<dyn Overflows>>, FileError> {
+        match (TemporaryFiles::within(named.unwrap_or(usual), u64::MAX), named) {
+            (Ok(files), _) => Ok(Some(files)),
+            (Err(_), None) => Ok(None),
+            (Err(error), Some(_)) => Err(error),
+        }
+    }
+
     /// In the same place as other temporary files of a request, and within the same bound. For doors that have such.
     #[doc(hidden)]
     pub fn beside(scratch: Arc<Scratch>) -> Arc<TemporaryFiles> {

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use vicus_flow::{
-    Account, BoxCounts, BoxId, Budget, FlowError, GrownBox, Instance, Model, OnResult, Operator, Overflows,
+    Account, BoxCounts, BoxId, Budget, FlowError, GrownBox, Inherited, Instance, Model, OnResult, Operator, Overflows,
     OwnOperators, Totals,
 };
 use vicus_schedule::QueueId;
@@ -44,9 +44,11 @@ pub struct RequestOptions {
     /// Where vias may keep envelopes beyond the budget, so that boxes which wait for each other go on; see
     /// [`TemporaryFiles`](crate::TemporaryFiles).
     pub overflows: Option<Arc<dyn Overflows>>,
-    /// How many of its boxes may live at once, if its network grows ([`BoxModel::expandable`]); by default 262,144.
+    /// How many of its boxes may live at once, if its network grows ([`BoxModel::expandable`]) or its boxes submit
+    /// requests ([`Turn::submit`]), whose boxes count as well; by default 262,144.
     ///
     /// [`BoxModel::expandable`]: vicus_flow::BoxModel::expandable
+    /// [`Turn::submit`]: vicus_flow::Turn::submit
     pub most_boxes: Option<NonZeroUsize>,
 }
 
@@ -74,7 +76,7 @@ impl RequestOptions {
     pub(crate) fn accounted(self) -> Accounted {
         let RequestOptions { budget, is_timed, overflows, most_boxes } = self;
         let account = Account::within(budget, account_here());
-        Accounted { account, is_timed, overflows, most_boxes, head_start: None }
+        Accounted { account, is_timed, overflows, most_boxes, head_start: None, inherited: None }
     }
 }
 
@@ -86,6 +88,8 @@ pub(crate) struct Accounted {
     most_boxes: Option<NonZeroUsize>,
     /// The head start that it has in place of the runtime's, in nanoseconds.
     head_start: Option<u64>,
+    /// From the request whose box has submitted it.
+    inherited: Option<Inherited>,
 }
 
 impl MachineRuntime {
@@ -140,13 +144,13 @@ fn submit_to(
 }
 
 /// Submits a request for the calling thread's box, and tells its result.
-fn submit_inner(model: &Arc<Model>, operators: OwnOperators, told: OnResult) {
+fn submit_inner(model: &Arc<Model>, operators: OwnOperators, inherited: Inherited, told: OnResult) {
     let (shared, outer) = request_here().expect("a box runs on a seat, or on the thread of its caller");
     let shared = &shared;
     let queue = shared.next_of(&shared.plan.entry);
     // A long request does not become a young one by its parts.
     let head_start = shared.ongoing.boxes_of(outer).map(|outer| outer.instance.head_start());
-    let accounted = Accounted { head_start, ..RequestOptions::default().accounted() };
+    let accounted = Accounted { head_start, inherited: Some(inherited), ..RequestOptions::default().accounted() };
     let request = submit_to(shared, queue, model, operators, accounted);
     let state = Arc::clone(&request.state);
     request.when_done(move || {
@@ -287,7 +291,7 @@ pub(crate) fn new_request(
     shared: &RuntimeState,
     model: &Arc<Model>,
     operators: Vec<(BoxId, Box<dyn Operator>)>,
-    Accounted { account, is_timed, overflows, most_boxes, head_start }: Accounted,
+    Accounted { account, is_timed, overflows, most_boxes, head_start, inherited }: Accounted,
 ) -> Arc<RequestState> {
     let id = shared.ongoing.next_id();
     let instance = Instance::new(model, id, shared.plan.seats.len(), &BOX, operators);
@@ -303,6 +307,9 @@ pub(crate) fn new_request(
     if let Some(most) = most_boxes {
         instance.set_most_boxes(most);
     }
+    if let Some(inherited) = inherited {
+        instance.set_inherited(inherited);
+    }
     Arc::new(RequestState::new(instance))
 }
 
@@ -311,7 +318,7 @@ impl RuntimeState {
     pub(crate) fn cancel(&self, instance: &Instance) {
         instance.fail(FlowError::Cancelled);
         self.sweep_boxes(instance, None);
-        let outcome = self.settle(instance);
+        let outcome = self.settle(instance, None);
         if let (Some(outcome), Some(recording)) = (outcome, &self.recording) {
             recording.ended(instance, outcome);
         }

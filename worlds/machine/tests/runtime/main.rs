@@ -31,6 +31,7 @@ mod siblings;
 #[path = "../../../../core/flow/tests/flow/skew_trials.rs"]
 mod skew_trials;
 mod soak;
+mod stalls;
 mod start;
 mod streams;
 mod submitting;

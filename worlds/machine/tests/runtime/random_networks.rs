@@ -24,12 +24,14 @@ fn settings() -> Vec<String> {
     all.chain(others).map(str::to_owned).collect()
 }
 
-/// A request ends soon, unless there is a mistake.
-fn wait(request: &Request) -> Result<vicus_flow::Totals, FlowError> {
+/// A request ends soon, unless there is a mistake. Its paused boxes are resumed one after the other.
+fn wait(network: &Network, request: &Request) -> Result<vicus_flow::Totals, FlowError> {
     let began = Instant::now();
     while !request.is_done() {
         assert!(began.elapsed() < Duration::from_secs(60), "a request never ended");
         std::thread::sleep(Duration::from_micros(20));
+        let paused = network.paused.lock().unwrap().pop();
+        drop(paused);
     }
     request.wait()
 }
@@ -69,7 +71,7 @@ proptest! {
             if *cancel == 1 {
                 request.cancel();
             }
-            let result = wait(&request);
+            let result = wait(network, &request);
             network.judge(&log, &result, &request.counts());
             let expected = match &result {
                 Ok(_) => true,
@@ -108,7 +110,7 @@ proptest! {
             let asked = std::cell::Cell::new(0);
             let gives_up = || asked.replace(asked.get() + 1) >= gives_up_after;
             let request = runtime.submit_here(&network.model, operators, u64::MAX, &gives_up);
-            let result = wait(&request);
+            let result = wait(&network, &request);
             network.judge(&log, &result, &request.counts());
             let expected = match &result {
                 Ok(_) => true,
@@ -136,12 +138,38 @@ proptest! {
             let overflows = files.map(|files| files as Arc<dyn Overflows>);
             let options = RequestOptions { overflows, ..RequestOptions::from(bound) };
             let request = runtime.submit_within(&network.model, operators, options);
-            let result = wait(&request);
+            let result = wait(&network, &request);
             network.judge(&log, &result, &request.counts());
             // With files it ends whatever the budget is.
             let may_stall = is_bounded && !has_files;
             let is_fine = result.is_ok() || may_stall && matches!(result, Err(FlowError::Stalled { .. }));
             prop_assert!(is_fine, "{result:?} with files: {has_files}");
+        }
+    }
+
+    #[test]
+    fn beside_a_paused_box_all_other_streams_come_to_their_ends(
+        recipes in recipes(),
+        threads in prop_oneof![Just(1usize), Just(2), Just(8)],
+        strategy in proptest::sample::select(settings()),
+    ) {
+        let network = Network::beside_a_paused_box(recipes);
+        let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
+        for is_here in [false, true] {
+            let (log, operators) = network.operators(false, None);
+            let request = match is_here {
+                true => runtime.submit_here(&network.model, operators, u64::MAX, &|| false),
+                false => runtime.submit_with(&network.model, operators),
+            };
+            let began = Instant::now();
+            while let Some(missing) = network.missing(&log) {
+                prop_assert!(began.elapsed() < Duration::from_secs(60), "{missing}: {:?}", network.model);
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            prop_assert!(!request.is_done(), "its paused box goes on when it is resumed");
+            let result = wait(&network, &request);
+            network.judge(&log, &result, &request.counts());
+            prop_assert!(result.is_ok(), "{result:?} of {:?}", network.model);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Boxes that submit requests of their own, and pause until these are over.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{
-    BoxError, BoxModel, Budget, Envelope, FlowError, Inner, Model, ModelBuilder, Schema, Totals, Turn, Type, library,
-    sequential,
+    Bound, BoxError, BoxModel, Budget, Envelope, FlowError, Inner, Model, ModelBuilder, Overflows, Schema, Totals,
+    Turn, Type, library, sequential,
 };
-use vicus_machine::{MachineRuntime, Request};
+use vicus_machine::{MachineRuntime, Request, RequestOptions, TemporaryFiles};
 use vicus_schedule::ALL;
 
 fn numbers() -> Schema {
@@ -174,4 +175,116 @@ fn a_world_without_an_outside_runs_it_at_once() {
     };
     sequential::run(&model, Vec::new(), pick).unwrap();
     assert_eq!(passed.load(Ordering::Relaxed), 6);
+}
+
+/// Boxes around each number: those of a request with a source, a box and both ends.
+const BOXES: usize = 4;
+
+/// What happened: each inner request had a bound of its own, so recursion by requests had none.
+#[test]
+fn boxes_of_inner_requests_count_as_the_outer_one_s() {
+    const DEPTH: usize = 30;
+    for strategy in ALL {
+        let name = strategy.name();
+        let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
+        let passed = Arc::default();
+        // One after the other, so no more live at once than of two requests.
+        let flat = around(100, runs(&around(1, counts(&passed))));
+        let mut deep = around(1, counts(&passed));
+        for _ in 1..DEPTH {
+            deep = around(1, runs(&deep));
+        }
+        assert_eq!(deep.boxes().len(), BOXES);
+        let most = |most: usize| RequestOptions { most_boxes: NonZeroUsize::new(most), ..RequestOptions::default() };
+        for here in [false, true] {
+            let run = |model: &Arc<Model>, options| match here {
+                true => runtime.submit_here(model, Vec::new(), options, &|| false),
+                false => runtime.submit_within(model, Vec::new(), options),
+            };
+            wait(&run(&flat, most(2 * BOXES)), name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            wait(&run(&deep, most(DEPTH * BOXES)), name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(passed.swap(0, Ordering::Relaxed), 101, "{name}");
+            let error = wait(&run(&deep, most(DEPTH * BOXES - 1)), name).unwrap_err();
+            let told = format!("{error}");
+            assert!(told.contains(&(DEPTH * BOXES - 1).to_string()), "{name}: {told}");
+            assert_eq!(passed.load(Ordering::Relaxed), 0, "{name}");
+        }
+    }
+}
+
+/// Sends all numbers to a box that sends their sum at the end, and to one that takes the sum first.
+fn sums_first(count: u64, taken: &Arc<AtomicUsize>) -> Arc<Model> {
+    let mut net = ModelBuilder::new("sums first");
+    net.default_bound(Bound { envelopes: 2, ..Bound::default() });
+    let rows = move || (0..count).map(|n| Envelope::new([vec![n].into()]));
+    let source = net.source(library::source("numbers", &numbers(), rows));
+    let sum = || {
+        let mut sum = 0;
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            match turn.take(0) {
+                Some(pill) if pill.is_pill() => {
+                    turn.send(0, Envelope::new([vec![sum].into()]));
+                    turn.send_pill(0);
+                }
+                Some(envelope) => sum += envelope.column(0).u64s()[0],
+                None => {}
+            }
+            Ok(())
+        }
+    };
+    let sum = net.add(BoxModel::new("sum", sum).input(&numbers()).output(&numbers()));
+    let taken = Arc::clone(taken);
+    let last = move || {
+        let (taken, mut at) = (Arc::clone(&taken), 0);
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            match turn.take(at) {
+                Some(pill) if pill.is_pill() && at == 1 => turn.send_pill(0),
+                Some(pill) if pill.is_pill() => {
+                    at = 1;
+                    turn.run_again();
+                }
+                Some(_) => {
+                    taken.fetch_add(1, Ordering::Relaxed);
+                }
+                None => {}
+            }
+            Ok(())
+        }
+    };
+    let last = net.add(BoxModel::new("last", last).input(&numbers()).input(&numbers()).output(&numbers()));
+    net.connect(source.output(0), sum.input(0));
+    net.connect(sum.output(0), last.input(0));
+    net.connect(source.output(0), last.input(1));
+    net.end(last.output(0));
+    net.build().unwrap()
+}
+
+/// What happened: an inner request had the outer budget, and not its temporary files.
+#[test]
+fn an_inner_request_writes_to_the_outer_one_s_files() {
+    const NUMBERS: u64 = 1000;
+    for strategy in ALL {
+        let name = strategy.name();
+        let runtime = MachineRuntime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
+        let taken = Arc::default();
+        let model = around(2, runs(&around(1, runs(&sums_first(NUMBERS, &taken)))));
+        for (files, here) in [(true, false), (true, true), (false, false)] {
+            let folder = files.then(|| TemporaryFiles::within(&std::env::temp_dir(), u64::MAX).unwrap());
+            let overflows = folder.map(|folder| folder as Arc<dyn Overflows>);
+            let options = RequestOptions { overflows, ..RequestOptions::from(4000) };
+            let request = match here {
+                true => runtime.submit_here(&model, Vec::new(), options, &|| false),
+                false => runtime.submit_within(&model, Vec::new(), options),
+            };
+            let result = wait(&request, name);
+            let count = taken.swap(0, Ordering::Relaxed);
+            match files {
+                true => {
+                    result.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    assert_eq!(count, 2 * (NUMBERS as usize + 1), "{name}");
+                }
+                false => assert!(result.unwrap_err().to_string().contains("wait"), "{name}: there is no room"),
+            }
+        }
+    }
 }

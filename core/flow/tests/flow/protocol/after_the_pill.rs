@@ -138,7 +138,7 @@ fn a_box_whose_pill_finds_no_room_cleans_up_all_the_same() {
     world.run("deaf");
     assert_eq!(world.run("termination"), (true, vec!["~cleans up".into()]), "the end resumes it");
     world.run_out();
-    world.instance.settle().expect("it is over").over().unwrap();
+    world.instance.settle(None).expect("it is over").over().unwrap();
     assert_eq!(done.load(Ordering::Relaxed), 2);
 }
 
@@ -167,7 +167,7 @@ fn a_box_whose_reader_has_closed_after_its_pill_cleans_up_all_the_same() {
     world.run("closes");
     world.run("termination");
     world.run_out();
-    world.instance.settle().expect("it is over").over().unwrap();
+    world.instance.settle(None).expect("it is over").over().unwrap();
     assert_eq!(done.load(Ordering::Relaxed), 2);
 }
 
@@ -180,13 +180,13 @@ fn cancelling_and_failing_drop_what_asked_to_run_again() {
             world.run(name);
         }
         assert_eq!(world.queued(), ["~cleans up"]);
-        assert!(world.instance.settle().is_none(), "it is not over yet");
+        assert!(world.instance.settle(None).is_none(), "it is not over yet");
         let task = world.queue[0].index;
         assert!(world.instance.is_wanted(task));
         world.instance.fail(end.clone());
         assert!(!world.instance.is_wanted(task));
         world.queue.clear();
-        let error = world.instance.settle().expect("it is over").over().unwrap_err();
+        let error = world.instance.settle(None).expect("it is over").over().unwrap_err();
         assert_eq!(error.to_string(), end.to_string());
         assert_eq!(done.load(Ordering::Relaxed), 0);
     }

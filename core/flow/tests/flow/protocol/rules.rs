@@ -177,7 +177,7 @@ fn a_refused_box_is_not_invoked_until_there_is_room() {
     world.run("right");
     world.run("pair");
     world.run_out();
-    let result = world.instance.settle().expect("nothing of it is left").over();
+    let result = world.instance.settle(None).expect("nothing of it is left").over();
     let Err(FlowError::Unfinished { boxes }) = result else { panic!("a reader that never takes: {result:?}") };
     assert_eq!(boxes, ["pair"]);
 }
@@ -260,9 +260,9 @@ fn what_operators_hold_is_gone_when_the_request_is_over() {
     let mut world = ByHand::with_pills(&model);
     assert_eq!(Arc::strong_count(&held), 3, "here, in the model, and in the instance");
     world.run_out();
-    world.instance.settle().expect("it is over").over().unwrap();
+    world.instance.settle(None).expect("it is over").over().unwrap();
     assert_eq!(Arc::strong_count(&held), 2, "though the instance is still held");
-    assert!(world.instance.settle().is_none(), "it is settled once");
+    assert!(world.instance.settle(None).is_none(), "it is settled once");
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn a_pill_may_be_postponed_and_work_may_follow_it() {
     assert_eq!(world.run("late"), (true, vec![]), "and work after it");
     assert_eq!(after.load(Ordering::Relaxed), 1);
     world.run_out();
-    world.instance.settle().expect("it is over").over().unwrap();
+    world.instance.settle(None).expect("it is over").over().unwrap();
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn instances_of_one_model_know_nothing_of_each_other() {
             }
         }
     }
-    assert!(worlds.iter().all(|world| world.instance.settle().is_some_and(|settled| settled.over().is_ok())));
+    assert!(worlds.iter().all(|world| world.instance.settle(None).is_some_and(|settled| settled.over().is_ok())));
     let mut all: Vec<u64> = received.try_iter().collect();
     all.sort_unstable();
     assert_eq!(all, (0..6).flat_map(|n| [n, n, n]).collect::<Vec<_>>());
