@@ -161,30 +161,47 @@ def small(db: vicus.Database, other: Any) -> None:
     print(f"import vicus: {min(said) * 1e3:.1f} ms", flush=True)
 
 
-def interrupts(db: vicus.Database) -> None:
-    """From the signal to KeyboardInterrupt."""
+def interrupts(db: vicus.Database, data: str) -> None:
+    """From the signal to KeyboardInterrupt, in phases of calls."""
     import os
     import signal
     import threading
 
-    text = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
-    taken = []
-    for _ in range(10):
-        sent = [0.0]
+    def busy(batch: Any) -> Any:
+        while True:
+            pass
 
-        def send() -> None:
-            time.sleep(0.2)
-            sent[0] = time.perf_counter()
-            os.kill(os.getpid(), signal.SIGINT)
+    box = vicus.Network()
+    box.library("numbers", to=5) | busy | box.collect()
+    cross = "{ ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
+    plan = "SELECT * {" + " ".join(f"?a{n} ?b{n} ?a{n + 1} ." for n in range(300)) + "}"
+    phases: dict[str, Callable[[], object]] = {
+        "a count": lambda: db.query("SELECT (COUNT(*) AS ?n) " + cross).fetchall(),
+        "a sort": lambda: db.query("SELECT * " + cross + " ORDER BY ?l").fetchall(),
+        "planning": lambda: db.query(plan).fetchall(),
+        "loading": lambda: vicus.read(*[data] * 50),
+        "a statement of SQL": lambda: db.sql(f"SELECT COUNT(*) AS n FROM SPARQL('SELECT * {cross}') AS s").fetchall(),
+        "a box in Python": box.run,
+    }
+    for name, call in phases.items():
+        taken = []
+        for _ in range(5):
+            sent = [0.0]
 
-        sender = threading.Thread(target=send)
-        sender.start()
-        try:
-            db.query(text).fetchall()
-        except KeyboardInterrupt:
-            taken.append(time.perf_counter() - sent[0])
-        sender.join()
-    print(f"Ctrl-C to KeyboardInterrupt, 10 times: {min(taken) * 1e3:.1f} to {max(taken) * 1e3:.1f} ms", flush=True)
+            def send() -> None:
+                time.sleep(0.2)
+                sent[0] = time.perf_counter()
+                os.kill(os.getpid(), signal.SIGINT)
+
+            sender = threading.Thread(target=send)
+            sender.start()
+            try:
+                call()
+            except KeyboardInterrupt:
+                taken.append(time.perf_counter() - sent[0])
+            sender.join()
+        told = f"{min(taken) * 1e3:.1f} to {max(taken) * 1e3:.1f} ms" if taken else "it was over before"
+        print(f"Ctrl-C in {name}, {len(taken)} times: {told}", flush=True)
 
 
 def graphs(triples: int) -> None:
@@ -323,7 +340,7 @@ def main() -> None:
         small(db, loaded[0])
         queries(asked.queries, db, loaded[0])
         million(db)
-        interrupts(db)
+        interrupts(db, data)
     graphs(100_000)
     boxes()
     tables()

@@ -8,7 +8,8 @@ use crate::link::{ENDLESS, Link, LinkLost};
 use crate::locked;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
-use arrow_ipc::writer::StreamEncoder;
+use arrow_ipc::writer::{DictionaryHandling, IpcWriteOptions, StreamEncoder};
+use arrow_schema::ArrowError;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -123,13 +124,19 @@ impl Operator for Outlet {
         let batch = envelope.to_arrow(&self.schema);
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
-            None => self.encoder.insert(StreamEncoder::try_new(&batch.schema())?),
+            None => self.encoder.insert(encoder_of(&batch.schema())?),
         };
         let body = encoder.encode(&batch)?;
         locked(&self.sending.0).port.sent(body.iter().map(|buffer| buffer.len() as u64).sum());
         self.link.send(Outgoing::new(Kind::Rows, self.crossing, body));
         Ok(())
     }
+}
+
+/// An encoder of a crossing's rows. Of a dictionary that has grown it sends what is new.
+fn encoder_of(schema: &arrow_schema::Schema) -> Result<StreamEncoder, ArrowError> {
+    let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
+    StreamEncoder::try_new_with_options(schema, options)
 }
 
 fn mark_bytes(mark: Mark) -> [u8; 17] {
@@ -382,6 +389,39 @@ impl Operator for Inlet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
+
+    /// A dictionary of a thousand texts crosses once, and then what it has grown by.
+    #[test]
+    fn a_dictionary_crosses_by_what_is_new() {
+        let texts: Vec<String> = (0..1_002).map(|number| format!("{number:>100}")).collect();
+        let rows = |count: usize, keys: [i32; 3]| {
+            let dictionary = Arc::new(StringArray::from_iter_values(&texts[..count]));
+            let coded = DictionaryArray::<Int32Type>::try_new(Int32Array::from(keys.to_vec()), dictionary).unwrap();
+            RecordBatch::try_from_iter([("t", Arc::new(coded) as ArrayRef)]).unwrap()
+        };
+        let batches = [rows(1_000, [0, 999, 0]), rows(1_000, [5, 6, 7]), rows(1_002, [0, 1_000, 1_001])];
+        let mut encoder = encoder_of(&batches[0].schema()).unwrap();
+        let mut decoder = StreamDecoder::new();
+        let mut sizes = Vec::new();
+        for batch in &batches {
+            let body = encoder.encode(batch).unwrap();
+            sizes.push(body.iter().map(|buffer| buffer.len()).sum::<usize>());
+            let mut bytes = Buffer::from_vec(body.iter().flat_map(|buffer| buffer.to_vec()).collect::<Vec<u8>>());
+            let mut found = None;
+            while !bytes.is_empty() {
+                found = decoder.decode(&mut bytes).unwrap().or(found);
+            }
+            let shown = |batch: &RecordBatch| {
+                let column = batch.column(0).as_any().downcast_ref::<DictionaryArray<Int32Type>>().unwrap();
+                let texts = column.downcast_dict::<StringArray>().unwrap();
+                texts.into_iter().map(|text| text.unwrap().to_owned()).collect::<Vec<String>>()
+            };
+            assert_eq!(shown(&found.unwrap()), shown(batch));
+        }
+        assert!(sizes[0] > 100_000 && sizes[1] < 2_000 && sizes[2] < 2_000, "{sizes:?}");
+    }
 
     #[test]
     fn marks_cross_and_idle_ones_get_their_process() {
