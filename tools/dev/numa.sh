@@ -1,10 +1,14 @@
 # Tests on emulated machines with several nodes. Read by `dev`.
 # shellcheck shell=bash
 
+# What `./dev test` builds: the same crates with the same features, so that nothing is built again.
+numa_crates=(--release --workspace --exclude vicus-tidy --exclude vicus-python)
+
 # The paths of what the guests run, as the workspace's tests have it: the tests `kernel`, `stacks` and
 # `whole_machine`, and `vicus`.
 numa_programs() {
-  cargo test "${locked[@]}" --workspace --test kernel --test stacks --test whole_machine --no-run --message-format json |
+  cargo test "${locked[@]}" "${numa_crates[@]}" --test kernel --test stacks --test whole_machine --no-run \
+    --message-format json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
 }
 
@@ -12,7 +16,6 @@ numa_programs() {
 numa_doors() {
   local to="$1" from="tools/numa-programs" compiler program found name tbb=()
   mkdir "$to"
-  cargo build "${locked[@]}" --release -p vicus-c -p vicus-openmp -p vicus-malloc -p vicus-qthreads
   cp "$target/release/libvicus_omp.so" "$target/release/libvicus_malloc.so" "$target/release/libvicus_qthreads.so" "$to"
   # Programs ask for the name that the library was linked with.
   name="$(readelf -d "$target/release/libvicus_c.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]$/\1/p')"
@@ -77,14 +80,13 @@ test_numa() {
   # Right is what one thread of this machine finds.
   "$vicus" query --data "$scratch/data.nt" --threads 1 --strategy nls --format count \
     --query doors/cli/queries/sp2b/*.sparql >"$scratch/counts"
+  cargo build "${locked[@]}" "${numa_crates[@]}"
   # A program of Qthreads, in C, and its library.
-  cargo build "${locked[@]}" -p vicus-qthreads
   "${CC:-cc}" -O1 -D_GNU_SOURCE -I include/qthreads-compat doors/qthreads/tests/programs/pages.c -o "$scratch/pages" \
-    -L "$target/debug" "-Wl,-rpath,$(realpath "$target/debug")" -lvicus_qthreads -lpthread
+    -L "$target/release" "-Wl,-rpath,$(realpath "$target/release")" -lvicus_qthreads -lpthread
   # A program of OpenMP, and its libraries.
-  cargo build "${locked[@]}" -p vicus-openmp -p vicus-malloc
   gcc -O1 -fopenmp -I include doors/openmp/tests/programs/nodes.c -o "$scratch/nodes"
-  cp "$target/debug/libvicus_omp.so" "$target/debug/libvicus_malloc.so" "$scratch"
+  cp "$target/release/libvicus_omp.so" "$target/release/libvicus_malloc.so" "$scratch"
   numa_doors "$scratch/doors"
   for file in "$kernel" "$stacks" "$whole_machine" "$vicus" tools/numa-doors doors/cli/queries "$scratch"; do
     files+=(--file "$file")
