@@ -382,8 +382,8 @@ impl Instance {
         self.cells.set_counted(counted);
     }
 
-    /// How many of its boxes may live at once, with those of requests submitted by them: a box that would grow beyond it fails the request
-    /// ([`FlowError::TooManyBoxes`]). To be called before it starts; otherwise 262,144.
+    /// How many of its boxes may live at once, with those of requests submitted by them: a box that would grow beyond
+    /// it fails the request ([`FlowError::TooManyBoxes`]). To be called before it starts; otherwise 262,144.
     pub fn set_most_boxes(&self, most: NonZeroUsize) {
         self.most_boxes.store(most.get(), Ordering::Relaxed);
     }

@@ -15,6 +15,7 @@ use arrow_schema::SchemaRef;
 use pyo3::ffi::c_str;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -191,19 +192,21 @@ impl Drop for Stepper {
     }
 }
 
+/// The function that makes a box's state, the columns of its rows, and whether it takes all rows first.
+type MadeInPython = (Arc<Py<PyAny>>, Option<String>, bool);
+
 /// The kind of boxes in Python, of these functions.
 pub(crate) fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<UserThreads>) -> BoxSpec {
     let inside = Arc::clone(inside);
-    let boxes: Vec<(String, Arc<Py<PyAny>>, Option<String>, bool)> =
-        boxes.into_iter().map(|(name, make, columns, all)| (name, Arc::new(make), columns, all)).collect();
+    let shared = |(name, make, columns, takes_all): PythonBox| (name, (Arc::new(make), columns, takes_all));
+    let boxes: BTreeMap<String, MadeInPython> = boxes.into_iter().map(shared).collect();
     BoxSpec::new(PYTHON, "Calls a function of the program with each envelope.")
         .ports(Ports::Exactly(1), Ports::Exactly(1))
         .required("of", ParameterType::Text, "The name of the function.")
         .builds(move |building: &mut Building<'_>| {
             let name = building.text("of").to_owned();
-            let found = boxes.iter().find(|(other, ..)| *other == name);
-            let (_, make, columns, takes_all) =
-                found.ok_or_else(|| KindError::of("of", format!("there is no box `{name}` in Python")))?;
+            let (make, columns, takes_all) =
+                boxes.get(&name).ok_or_else(|| KindError::of("of", format!("there is no box `{name}` in Python")))?;
             let taken = building.inputs()[0].schema.clone();
             let sent = match columns {
                 Some(columns) => parse_schema(columns).map_err(|error| KindError::of("of", error.to_string()))?,

@@ -179,7 +179,8 @@ def test_a_box_may_take_all_rows_first() -> None:
         yield pl.DataFrame({"n": [most]}, schema={"n": pl.Int64})
 
     text = (
-        'box j = join(on: "a.n = b.n", select: "a.n AS n"); box rows = collect; box n = numbers(to: 100000); box m = python(of: "last");'
+        'box j = join(on: "a.n = b.n", select: "a.n AS n"); box rows = collect; box n = numbers(to: 100000);'
+        ' box m = python(of: "last");'
         " n -> j.0; n -> m -> j.1; j -> rows;"
     )
     net = vicus.Network(text, boxes={"last": last})

@@ -7,8 +7,11 @@ use crate::TableError;
 use crate::csv::guess::Guess;
 use crate::file::{Reader, Shared};
 use crate::values::Values;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +34,33 @@ const MOST_LINE: usize = 64 << 20;
 const MOST_COLUMNS: usize = 16_384;
 
 type Object = serde_json::Map<String, Value>;
+
+/// The values of an object, in the order of the text.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Pairs, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        from.deserialize_map(Reader)
+    }
+}
 
 /// A file of lines of JSON.
 pub(crate) struct JsonTable {
@@ -66,10 +96,9 @@ impl JsonTable {
             while let Some(line) = lines.next() {
                 let (text, number) = line.map_err(|error| TableError::format(path, FORMAT, error))?;
                 bytes += text.len() as u64 + 1;
-                let Some(object) = object(text, number).map_err(|why| TableError::format(path, FORMAT, why))? else {
-                    continue;
-                };
-                for (name, value) in object {
+                let read = object::<Pairs>(text, number).map_err(|why| TableError::format(path, FORMAT, why))?;
+                let Some(Pairs(pairs)) = read else { continue };
+                for (name, value) in pairs {
                     let place = *places.entry(name).or_insert_with_key(|name| {
                         names.push(name.clone());
                         seen.push(Seen::default());
@@ -111,11 +140,11 @@ impl JsonTable {
 }
 
 /// The object of a line; `None` of a line without signs.
-fn object(line: &str, number: u64) -> Result<Option<Object>, String> {
+fn object<O: DeserializeOwned>(line: &str, number: u64) -> Result<Option<O>, String> {
     if line.trim().is_empty() {
         return Ok(None);
     }
-    let read = serde_json::from_str::<Object>(line);
+    let read = serde_json::from_str::<O>(line);
     read.map(Some).map_err(|error| {
         // The parser sees one line, and tells it behind what is wrong.
         let what = error.to_string();
@@ -200,7 +229,7 @@ struct JsonScan {
 impl JsonScan {
     /// Appends a row. An error names the line.
     fn row(&self, text: &str, number: u64, values: &mut [Values]) -> Result<bool, String> {
-        let Some(object) = object(text, number)? else { return Ok(false) };
+        let Some(object) = object::<Object>(text, number)? else { return Ok(false) };
         if let Some(name) = object.keys().find(|name| !self.form.places.contains_key(*name)) {
             return Err(format!(
                 "line {number}: the first rows have no column {name}; if its type is given, it is read (--table-types, \

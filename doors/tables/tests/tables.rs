@@ -841,7 +841,7 @@ fn lines_of_json_are_rows_of_the_types_of_their_first_values() {
     let path = lines_of_json("given.ndjson", &lines[..3].iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
     let table = open_as(&path, BTreeMap::from(types)).unwrap();
     let rows = ask("t", &table, "SELECT id, CAST(list AS varchar), later FROM t ORDER BY id").unwrap();
-    assert_eq!(rows, ["-2|[1,2]|NULL", "1|NULL|NULL"]);
+    assert_eq!(rows, ["-2|[1, 2]|NULL", "1|NULL|NULL"]);
 }
 
 #[test]
@@ -879,7 +879,9 @@ fn wrong_lines_of_json_are_errors_with_line_and_column() {
     assert!(error.contains("line 10006, column n: 0.5 is no bigint"), "{error}");
     let error = later("{\"n\": 1, \"m\": 2}");
     assert!(error.contains("line 10006: the first rows have no column m"), "{error}");
-    assert!(open(lines_of_json("empty.jsonl", &[])).map(drop).unwrap_err().to_string().contains("no line has an object"));
+    assert!(
+        open(lines_of_json("empty.jsonl", &[])).map(drop).unwrap_err().to_string().contains("no line has an object")
+    );
     let path = lines_of_json("bytes.jsonl", &[]);
     std::fs::write(&path, b"{\"n\": 1}\n{\"n\": \"\xff\"}\n").unwrap();
     assert!(open(&path).map(drop).unwrap_err().to_string().contains("line 2, column 8: it is not UTF-8"));
