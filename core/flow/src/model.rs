@@ -161,8 +161,8 @@ impl BoxModel {
 
     /// Declares that the box takes what comes on any input: no via to it has to wait for another branch, and each keeps
     /// its bound. Without this, an input beside one whose rows come late, behind a box that
-    /// [takes all first](BoxModel::takes_all_of), holds more as soon as it is full. A box that sends nothing before it has
-    /// taken all of several inputs, in any order, declares both.
+    /// [takes all first](BoxModel::takes_all_of), holds more as soon as it is full. A box that sends nothing before it
+    /// has taken all of several inputs, in any order, declares both.
     ///
     /// ```
     /// use vicus_flow::{BoxError, BoxModel, Schema, Turn, Type};

@@ -665,8 +665,8 @@ fn told(outcome: Result<(), FlowError>) -> anyhow::Result<()> {
 }
 
 /// A line for each box: its name in the text, its name in the model, how often it ran, and its rows; and if vias
-/// dropped rows for newer ones, how many. Behind them are the boxes of fragments, all of a name in one line, by the type
-/// of the box whose place they took.
+/// dropped rows for newer ones, how many. Behind them are the boxes of fragments, all of a name in one line, by the
+/// type of the box whose place they took.
 fn counts(network: &Network, request: &Request) -> String {
     let mut out = String::new();
     let all = request.counts();

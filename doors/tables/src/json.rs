@@ -1,7 +1,7 @@
 //! Tables in lines of JSON: an object is a row.
 //!
-//! The first rows say which columns there are and of which types, as those of CSV do. A later value of another type, and
-//! a name that no earlier row has, are errors with their line: nothing of a file is left out unseen.
+//! The first rows say which columns there are and of which types, as those of CSV do. A later value of another type,
+//! and a name that no earlier row has, are errors with their line: nothing of a file is left out unseen.
 
 use crate::TableError;
 use crate::csv::guess::Guess;
@@ -85,7 +85,7 @@ impl JsonTable {
     ) -> Result<JsonTable, TableError> {
         let file = Shared::open(path)?;
         let mut lines = Lines::new(file.reader());
-        let (mut names, mut seen): (Vec<String>, Vec<Seen>) = (Vec::new(), Vec::new());
+        let (mut names, mut seen): (Vec<String>, Vec<SeenValues>) = (Vec::new(), Vec::new());
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         let (mut rows, mut bytes) = (0, 0);
         'blocks: loop {
@@ -101,7 +101,7 @@ impl JsonTable {
                 for (name, value) in pairs {
                     let place = *places.entry(name).or_insert_with_key(|name| {
                         names.push(name.clone());
-                        seen.push(Seen::default());
+                        seen.push(SeenValues::default());
                         names.len() - 1
                     });
                     seen[place].see(&value);
@@ -123,12 +123,12 @@ impl JsonTable {
         for name in types.keys().filter(|name| !places.contains_key(*name)).cloned().collect::<Vec<_>>() {
             places.insert(name.clone(), names.len());
             names.push(name);
-            seen.push(Seen::default());
+            seen.push(SeenValues::default());
         }
         if names.is_empty() {
             return Err(TableError::format(path, FORMAT, "no line has an object with a value"));
         }
-        let kind = |(name, seen): (&String, &Seen)| types.get(name).cloned().unwrap_or_else(|| seen.kind());
+        let kind = |(name, seen): (&String, &SeenValues)| types.get(name).cloned().unwrap_or_else(|| seen.kind());
         let kinds: Vec<SqlType> = names.iter().zip(&seen).map(kind).collect();
         let columns = names.iter().zip(&kinds).map(|(name, kind)| TableColumn::new(name, kind.clone())).collect();
         let fields = names.iter().zip(&kinds).map(|(name, kind)| Field::new(name, kind.flow_type()).or_null());
@@ -155,7 +155,7 @@ fn object<O: DeserializeOwned>(line: &str, number: u64) -> Result<Option<O>, Str
 
 /// The kinds of values that a column has had.
 #[derive(Default)]
-struct Seen {
+struct SeenValues {
     booleans: bool,
     integers: bool,
     doubles: bool,
@@ -163,7 +163,7 @@ struct Seen {
     texts: Option<Guess>,
 }
 
-impl Seen {
+impl SeenValues {
     fn see(&mut self, value: &Value) {
         match value {
             Value::Null => {}
@@ -177,7 +177,7 @@ impl Seen {
 
     /// The type of the column. Texts are dates and timestamps if all look so, and never numbers.
     fn kind(&self) -> SqlType {
-        let Seen { booleans, integers, doubles, others, texts } = self;
+        let SeenValues { booleans, integers, doubles, others, texts } = self;
         match (booleans, integers | doubles, others, texts) {
             (true, false, false, None) => SqlType::Boolean,
             (false, true, false, None) if !doubles => SqlType::BigInt,

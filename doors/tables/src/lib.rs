@@ -1,8 +1,8 @@
 //! Tables in Parquet, CSV, JSON and Arrow files, for SQL.
 //!
-//! [`open`] takes a file's format from its name: `.parquet` or `.pq`, `.csv` or `.tsv`, `.jsonl` or `.ndjson`, `.arrow`,
-//! `.feather`, `.ipc` or `.arrows`. A table keeps its file open: it does not see a later file in its place, and a
-//! statement fails if the file itself was changed since.
+//! [`open`] takes a file's format from its name: `.parquet` or `.pq`, `.csv` or `.tsv`, `.jsonl` or `.ndjson`,
+//! `.arrow`, `.feather`, `.ipc` or `.arrows`. A table keeps its file open: it does not see a later file in its place,
+//! and a statement fails if the file itself was changed since.
 //!
 //! A row group of a Parquet file, and a record batch of an Arrow file, is a part that boxes read by themselves; CSV
 //! and JSON files and Arrow streams have one part. Files are read on threads that may wait, and decoded on the others.

@@ -16,7 +16,7 @@ use vicus_trace::{
 /// The only request's number in the trace.
 const REQUEST: u32 = 3;
 
-/// What a run has of its own.
+/// A run's own operators, budget and place beside memory.
 #[derive(Default)]
 pub struct RehearsalOptions {
     /// Operators in place of the model's, as of [`SteppedRequest::start`].

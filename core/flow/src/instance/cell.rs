@@ -451,7 +451,7 @@ impl Receiver {
     }
 }
 
-/// What an envelope keeps alive. One without rows takes memory, too.
+/// The bytes that an envelope keeps alive. One without rows takes memory, too.
 fn bytes_of(envelope: &Envelope) -> u64 {
     envelope.held_bytes() + ENVELOPE_BYTES
 }

@@ -73,7 +73,7 @@ pub enum Settled {
     GoesOn(Activation),
 }
 
-/// What a look at a request that has only paused boxes has found.
+/// The outcome of a look at a request that has only paused boxes.
 pub(crate) enum BesidePaused {
     /// A box that may go on by an overdraft, already counted: it is to be queued.
     GoesOn(Activation),

@@ -55,6 +55,19 @@ proptest! {
         }
     }
 
+    /// A world without an outside has no pauses: a box that asks for one goes on.
+    #[test]
+    fn a_box_that_would_pause_goes_on(recipes in recipes(), seed in any::<u64>()) {
+        let network = Network::beside_a_paused_box(recipes);
+        let (log, operators) = network.operators(false, None);
+        let options = RehearsalOptions { operators, ..RehearsalOptions::default() };
+        let rehearsal = Rehearsal::with(&network.model, options, picks(seed), |_, rows| 1 + rows);
+        let rehearsal = rehearsal.unwrap_or_else(|error| panic!("{error} of {:?}", network.model));
+        judge(&network, &log, &rehearsal.counts);
+        prop_assert_eq!(network.missing(&log), None);
+        prop_assert!(network.paused.lock().unwrap().is_empty());
+    }
+
     #[test]
     fn a_faulty_box_fails_its_request_at_most(
         recipes in recipes(),
