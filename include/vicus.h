@@ -853,6 +853,9 @@ int32_t vicus_network_connect_bounded(vicus_network *network, uint32_t from, uin
  *  may see them, and may write to their `buffers[1]` until it releases or sends them. Texts and truth values stay as they are.
  *  vicus_network_build() refuses a column that there isn't. */
 int32_t vicus_network_connect_private(vicus_network *network, uint32_t from, uint32_t output, uint32_t to, uint32_t input, const uint32_t *columns, size_t columns_len);
+/** Says that a box takes all of an input before it takes from others or sends anything. What goes the same rows' other way then holds more as soon
+ *  as it is full, in memory and beyond it in files, and not when nothing else can be done. vicus_network_build() refuses an input that there isn't. */
+int32_t vicus_network_takes_all(vicus_network *network, uint32_t box, uint32_t input);
 /** Says that a run is over when this output, and all others of which this was said, has ended. */
 int32_t vicus_network_end(vicus_network *network, uint32_t from, uint32_t output);
 /** Checks the network and makes a model of it; the network is empty after that, and is to be freed.
@@ -861,8 +864,27 @@ int32_t vicus_network_build(vicus_network *network, vicus_model **model);
 void vicus_network_free(vicus_network *network);
 /** Runs keep what they need of it. */
 void vicus_model_free(vicus_model *model);
-/** Runs a model; in a task or a box as a part of its request (vicus_runtime_spawn()). @param memory_bytes what its boxes may hold together (vicus_turn_book()); 0 is no limit. @param[out] request may be `NULL` */
+/** Runs a model; in a task or a box as a part of its request (vicus_runtime_spawn()). What a bounded memory has no room for, of
+ *  boxes that wait for each other, goes to the system's folder of temporary files (TMPDIR, else /tmp). @param memory_bytes what its boxes may hold together (vicus_turn_book()); 0 is no limit. @param[out] request may be `NULL` */
 int32_t vicus_runtime_submit(vicus_runtime *runtime, const vicus_model *model, uint64_t memory_bytes, vicus_request **request);
+
+/** What may be said of a run. Begin with ::VICUS_REQUEST_OPTIONS_INIT. */
+typedef struct vicus_request_options {
+    /** `sizeof(vicus_request_options)` of the program's header. */
+    uint32_t size;
+    /** How many boxes may live at once, with those of runs that its boxes begin; 0 for 262,144. */
+    uint32_t most_boxes;
+    /** What its boxes may hold together (vicus_turn_book()); 0 is no limit. */
+    uint64_t memory_bytes;
+    /** The folder of temporary files; `NULL` for the system's (TMPDIR, else /tmp), or for none if that can't be used. */
+    const char *temp_folder;
+} vicus_request_options;
+
+#define VICUS_REQUEST_OPTIONS_INIT {sizeof(vicus_request_options), 0, 0, NULL}
+
+/** Runs a model, of which more is said. @param options may be `NULL` @param[out] request may be `NULL`
+ *  @return ::VICUS_ERROR_SYSTEM if the named folder can't be used */
+int32_t vicus_runtime_submit_with(vicus_runtime *runtime, const vicus_model *model, const vicus_request_options *options, vicus_request **request);
 
 /** @name What vicus_turn_take() has found @{ */
 #define VICUS_TAKEN_NOTHING 0

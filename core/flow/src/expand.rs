@@ -2,7 +2,7 @@
 
 use crate::instance::{BoxCell, Instance};
 use crate::operator::ENVELOPE_BYTES;
-use crate::{BoxError, Envelope, Fragment, Operator, Schema, Turn};
+use crate::{BoxError, Envelope, Fragment, HeldBytes, Operator, Schema, Turn};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -71,6 +71,8 @@ pub(crate) struct Expandable<D> {
     /// Their rows, by input, and the bytes of all.
     rows: Vec<usize>,
     bytes: u64,
+    /// The stores among them.
+    held: HeldBytes,
     /// Set when it passes by.
     forward: Option<Forward>,
 }
@@ -79,14 +81,15 @@ impl<D: FnMut(&Arrivals<'_>) -> Result<Expansion, BoxError> + Send> Expandable<D
     pub(crate) fn new(inputs: Arc<[Schema]>, decide: D) -> Expandable<D> {
         let kept = inputs.iter().map(|_| VecDeque::new()).collect();
         let rows = vec![0; inputs.len()];
-        Expandable { inputs, decide, kept, rows, bytes: 0, forward: None }
+        Expandable { inputs, decide, kept, rows, bytes: 0, held: HeldBytes::default(), forward: None }
     }
 
     /// Keeps the head of an input, if there is one.
     fn keep(&mut self, turn: &mut Turn<'_>, input: usize) {
         if let Some(head) = turn.take(input) {
+            let head = head.compact();
             self.rows[input] += head.rows();
-            self.bytes += head.bytes() + ENVELOPE_BYTES;
+            self.bytes += self.held.add(&head) + ENVELOPE_BYTES;
             self.kept[input].push_back(head);
         }
     }

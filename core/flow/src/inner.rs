@@ -14,8 +14,8 @@ pub type OnResult = std::boxed::Box<dyn FnOnce(Result<Totals, FlowError>) + Send
 /// The operators of a request's own for some boxes of its model.
 pub type OwnOperators = Vec<(BoxId, std::boxed::Box<dyn Operator>)>;
 
-/// What a request has from the one whose box has submitted it: the place for envelopes beside memory, and its part of
-/// the boxes that may live at once.
+/// A request's shares of the one whose box has submitted it: the place for envelopes beside memory, and its part of the
+/// boxes that may live at once.
 pub struct Inherited {
     pub(crate) overflows: Option<Arc<dyn Overflows>>,
     pub(crate) counted: CountedBoxes,

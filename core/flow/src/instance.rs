@@ -59,8 +59,8 @@ pub struct Instance {
 /// See [`Instance::set_most_boxes`].
 const MOST_BOXES: usize = 1 << 18;
 
-/// What a request waits for when it has only paused boxes. On lines of its own: no invocation writes here whose
-/// envelopes are all taken, and that does not pause.
+/// The signs that boxes may wait for each other beside paused ones. On lines of its own: no invocation writes here
+/// whose envelopes are all taken, and that does not pause.
 #[derive(Default)]
 pub(crate) struct Waiting {
     /// How many boxes are paused. Changed under the lock of the box's pause.
@@ -373,8 +373,8 @@ impl Instance {
         self.cells.with_box(index.index(), f)
     }
 
-    /// It was submitted by a box of another request, and shares what that one may have. To be called once, before it
-    /// starts, and in place of [`Instance::set_overflows`].
+    /// Gives it the shares of the request whose box has submitted it. To be called once, before it starts, and in place
+    /// of [`Instance::set_overflows`].
     pub fn set_inherited(&self, Inherited { overflows, counted }: Inherited) {
         if let Some(overflows) = overflows {
             self.set_overflows(overflows);
@@ -382,8 +382,8 @@ impl Instance {
         self.cells.set_counted(counted);
     }
 
-    /// How many of its boxes may live at once, with those of requests submitted by them: a box that would grow beyond it fails the request
-    /// ([`FlowError::TooManyBoxes`]). To be called before it starts; otherwise 262,144.
+    /// How many of its boxes may live at once, with those of requests submitted by them: a box that would grow beyond
+    /// it fails the request ([`FlowError::TooManyBoxes`]). To be called before it starts; otherwise 262,144.
     pub fn set_most_boxes(&self, most: NonZeroUsize) {
         self.most_boxes.store(most.get(), Ordering::Relaxed);
     }

@@ -72,6 +72,8 @@ pub struct BoxModel {
     factory: Arc<Factory>,
     /// See [`BoxModel::takes_all_of`].
     first: SmallVec<[usize; 1]>,
+    /// See [`BoxModel::takes_any_input`].
+    takes_any: bool,
     /// Whether a fragment may take its place.
     expands: bool,
     /// See [`BoxModel::going_round`].
@@ -92,6 +94,7 @@ impl BoxModel {
             outputs,
             factory,
             first: SmallVec::new(),
+            takes_any: false,
             expands: false,
             rounds: None,
         }
@@ -145,7 +148,37 @@ impl BoxModel {
     /// # let _ = drain;
     /// ```
     pub fn takes_all_of(mut self, input: usize) -> BoxModel {
-        self.first.push(input);
+        if !self.first.contains(&input) {
+            self.first.push(input);
+        }
+        self
+    }
+
+    /// How many inputs it has so far.
+    pub fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Declares that the box takes what comes on any input: no via to it has to wait for another branch, and each keeps
+    /// its bound. Without this, an input beside one whose rows come late, behind a box that
+    /// [takes all first](BoxModel::takes_all_of), holds more as soon as it is full. A box that sends nothing before it
+    /// has taken all of several inputs, in any order, declares both.
+    ///
+    /// ```
+    /// use vicus_flow::{BoxError, BoxModel, Schema, Turn, Type};
+    ///
+    /// let schema = Schema::new([("n", Type::U64)]);
+    /// let act = || |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+    ///     for input in 0..2 {
+    ///         turn.take(input).into_iter().filter(|one| !one.is_pill()).for_each(|one| turn.send(0, one));
+    ///     }
+    ///     Ok(())
+    /// };
+    /// let both = BoxModel::new("both", act).input(&schema).input(&schema).output(&schema).takes_any_input();
+    /// assert_eq!(both.inputs(), 2);
+    /// ```
+    pub fn takes_any_input(mut self) -> BoxModel {
+        self.takes_any = true;
         self
     }
 
@@ -518,6 +551,17 @@ impl ModelBuilder {
         self.ends.push(from);
     }
 
+    /// Declares that a box added before takes all of an input first, as [`BoxModel::takes_all_of`] does.
+    ///
+    /// # Panics
+    /// There is no such box.
+    pub fn takes_all_of(&mut self, input: InputId) {
+        let first = &mut self.boxes[input.receiver.0].1.first;
+        if !first.contains(&input.input) {
+            first.push(input.input);
+        }
+    }
+
     /// Checks the network.
     ///
     /// # Errors
@@ -541,6 +585,7 @@ impl ModelBuilder {
         let mut wanted: Vec<SmallVec<[Option<Schema>; 2]>> = Vec::with_capacity(self.boxes.len());
         let mut boxes: Vec<ConnectedBox> = Vec::with_capacity(self.boxes.len());
         let mut first: Vec<SmallVec<[usize; 1]>> = Vec::with_capacity(self.boxes.len());
+        let mut takes_any: Vec<bool> = Vec::with_capacity(self.boxes.len());
         let grows = self.boxes.iter().any(|(_, model)| model.expands || model.rounds.is_some());
         for (number, model) in self.boxes {
             boxes.push(ConnectedBox {
@@ -555,6 +600,7 @@ impl ModelBuilder {
             });
             wanted.push(model.inputs);
             first.push(model.first);
+            takes_any.push(model.takes_any);
         }
         for (from, link) in self.links {
             can_join(&boxes, &wanted, from, &link)?;
@@ -586,7 +632,7 @@ impl ModelBuilder {
         // There is no cycle, and each input has a sender and each output a receiver: so every path leads from the first
         // box to the last.
         if first.iter().any(|inputs| !inputs.is_empty()) {
-            model.mark_long_waits(&first);
+            model.mark_long_waits(&first, &takes_any);
         }
         Ok(model)
     }
@@ -659,11 +705,12 @@ impl Model {
 
 impl Model {
     /// Marks the links whose receiver waits for another branch of the same rows: boxes take all of these inputs first.
-    fn mark_long_waits(&mut self, first: &[SmallVec<[usize; 1]>]) {
+    fn mark_long_waits(&mut self, first: &[SmallVec<[usize; 1]>], takes_any: &[bool]) {
         let late = self.late_boxes(first);
         let is_late = |input: &(OutputId, Bound)| late[input.0.sender.0];
         let mut marked = Vec::new();
-        for (index, one) in self.boxes.iter().enumerate().filter(|(_, one)| one.inputs.len() > 1) {
+        let several = self.boxes.iter().enumerate().filter(|(index, one)| one.inputs.len() > 1 && !takes_any[*index]);
+        for (index, one) in several {
             let waits_for = |input: usize| first[index].contains(&input) || is_late(&one.inputs[input]);
             let (awaited, waiting): (Vec<usize>, Vec<usize>) =
                 (0..one.inputs.len()).partition(|&input| waits_for(input));

@@ -332,8 +332,8 @@ mod loom_models {
         });
     }
 
-    /// A box asks for a pause and leaves, another thread cancels the request, and nothing resumes: the holder of the box counts it as finished, and the request
-    /// is over.
+    /// A box asks for a pause and leaves, another thread cancels the request, and nothing resumes: the holder of the
+    /// box counts it as finished, and the request is over.
     #[test]
     fn loom_a_cancelled_request_has_no_paused_box() {
         loom::model(|| {

@@ -2,9 +2,9 @@
 //!
 //! The wait-for graph is exact: no box runs, a refused box waits for its receiver, and any other unfinished box waits
 //! for its empty inputs without a pill. Beside paused boxes, which may go on by themselves, only boxes are looked at
-//! that nothing but each other can wake ([`Live::stuck`]). Of the full vias on a cycle, the one that holds the least may hold more (Parks'
-//! rule): its sender keeps the envelopes, booked to the request's budget, and goes on. An overdraft at least doubles
-//! what a via holds, so a via gets few of them, however much it has to hold in the end.
+//! that nothing but each other can wake ([`Live::stuck`]). Of the full vias on a cycle, the one that holds the least
+//! may hold more (Parks' rule): its sender keeps the envelopes, booked to the request's budget, and goes on. An
+//! overdraft at least doubles what a via holds, so a via gets few of them, however much it has to hold in the end.
 
 use crate::instance::{Body, BoxCell, Instance, Output, Receiver};
 use crate::overflow::Outside;
@@ -51,8 +51,8 @@ impl Instance {
         Err(FlowError::Unfinished { boxes: silent.map(|index| live.name(index)).collect() })
     }
 
-    /// Like [`Instance::overdraw`], for a request whose other boxes are paused, and held by the caller. `None`: no boxes
-    /// wait for each other alone.
+    /// Like [`Instance::overdraw`], for a request whose other boxes are paused, and held by the caller. `None`: no
+    /// boxes wait for each other alone.
     ///
     /// # Errors
     /// Some do, and the budget is used up.

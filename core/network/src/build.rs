@@ -283,6 +283,7 @@ impl<'n> Builder<'n> {
                 machine: &self.processes[node.process],
                 paths: self.kinds.paths(),
                 is_endless: false,
+                waits_for: kind.waits_for,
             };
             let made = kind.build(&mut building).map_err(|error| {
                 let (mut at, mut message) = (node.at, error.message);

@@ -115,7 +115,8 @@ impl BoxSpec {
         BoxSpec { inputs, outputs, ..self }
     }
 
-    /// Says that all of these inputs are taken before it sends anything: a stream without end can't be one of them.
+    /// Says that all of these inputs are taken before it sends anything: a stream without end can't be one of them, and
+    /// other ways of the same rows to its reader hold more meanwhile ([`BoxModel::takes_all_of`]).
     pub fn waits_for(self, inputs: &'static [usize]) -> BoxSpec {
         BoxSpec { waits_for: inputs, ..self }
     }
@@ -335,6 +336,8 @@ pub struct Building<'a> {
     pub(crate) machine: &'a MachineCounts,
     pub(crate) paths: &'a Paths,
     pub(crate) is_endless: bool,
+    /// The inputs of which the kind takes all before it sends.
+    pub(crate) waits_for: &'static [usize],
 }
 
 impl Building<'_> {
@@ -430,9 +433,10 @@ impl Building<'_> {
         self.net
     }
 
-    /// Adds a box with all the inputs, in order.
+    /// Adds a box with all the inputs, in order. It takes all of those first that the kind
+    /// [waits for](BoxSpec::waits_for).
     pub fn add(&mut self, model: BoxModel) -> BoxId {
-        let added = self.net.add(model);
+        let added = self.net.add(self.waits_for.iter().fold(model, |model, &input| model.takes_all_of(input)));
         for (input, incoming) in self.inputs.iter().enumerate() {
             self.net.connect(incoming.output, added.input(input));
         }

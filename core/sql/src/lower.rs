@@ -346,6 +346,7 @@ impl Lowering<'_> {
                     SetOperation::new(&kinds, &rows, except, all, limit, seed)
                 });
                 let model = model.input(&schema).input(&schema).output(&schema);
+                let model = model.takes_all_of(0).takes_all_of(1).takes_any_input();
                 Ok(vec![self.over(&sides, model).output(0)])
             }
             Op::Sort { input, by, most } => {
@@ -415,7 +416,7 @@ impl Lowering<'_> {
         let build = self.single(&join.right)?;
         let (of_build, rows) = (Arc::clone(spec), right_schema.clone());
         let factory = move || JoinBuild::new(&of_build, is_divisible.then_some(&rows));
-        let model = BoxModel::new("build", factory).input(&right_schema).output(&tables());
+        let model = BoxModel::new("build", factory).input(&right_schema).output(&tables()).takes_all_of(0);
         Ok(self.over(&[build], model).output(0))
     }
 
@@ -561,7 +562,8 @@ impl Lowering<'_> {
         let make = |stage: Stage, from: &Schema, to: &Schema| {
             let spec = Arc::clone(spec);
             let rows = from.clone();
-            BoxModel::new("aggregate", move || Aggregate::new(&spec, stage, &rows)).input(from).output(to)
+            let model = BoxModel::new("aggregate", move || Aggregate::new(&spec, stage, &rows));
+            model.input(from).output(to).takes_all_of(0)
         };
         if streams.len() == 1 || !spec.can_be_parted() {
             let input = self.united(streams, below);
@@ -606,7 +608,8 @@ impl Lowering<'_> {
         let sorted = match most.filter(|&most| most <= MOST_TOP) {
             Some(most) => self.each(streams, || {
                 let by = Arc::clone(&by);
-                BoxModel::new("top", move || Top::new(&by, most as usize, limit)).input(schema).output(schema)
+                let model = BoxModel::new("top", move || Top::new(&by, most as usize, limit));
+                model.input(schema).output(schema).takes_all_of(0)
             })?,
             None => {
                 let streams = self.spread(streams, schema, relation.rows);
@@ -636,7 +639,8 @@ fn numbered(kind: &str, number: usize) -> String {
 
 fn prober(name: impl Into<Cow<'static, str>>, spec: &Arc<JoinSpec>, left: &Schema, schema: &Schema) -> BoxModel {
     let (spec, rows) = (Arc::clone(spec), left.clone());
-    BoxModel::new(name, move || JoinProbe::new(&spec, &rows)).input(left).input(&tables()).output(schema)
+    let model = BoxModel::new(name, move || JoinProbe::new(&spec, &rows));
+    model.input(left).input(&tables()).output(schema).takes_all_of(1)
 }
 
 fn projector(

@@ -4,16 +4,19 @@
 use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, status};
 use crate::runtime::{Pending, Threads, budget, threads};
 use crate::tasks::{Owned, TaskFn, ended};
-use crate::text::{array, free, give, handle, handle_mut, output, required};
+use crate::text::{array, free, give, handle, handle_mut, optional, output, required};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_schema::{DataType, FieldRef, Fields, Schema as ArrowSchema};
 use std::ffi::{c_char, c_void};
+use std::num::NonZeroUsize;
+use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 use vicus::flow::FromArrowError;
 use vicus::{
-    Bound, BoxError, BoxId, BoxModel, Envelope, InputId, Model, ModelBuilder, Operator, OutputId, Resume, Schema, Turn,
+    Bound, BoxError, BoxId, BoxModel, Envelope, InputId, Model, ModelBuilder, Operator, OutputId, RequestOptions,
+    Resume, Schema, TemporaryFiles, Turn,
 };
 
 /// `vicus_operator`: the functions of a type of boxes.
@@ -316,6 +319,19 @@ pub(crate) unsafe extern "C" fn vicus_network_connect_private(
 /// # Safety
 /// Rule "Handles".
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_takes_all(network: *mut Network, number: u32, input: u32) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let network = unsafe { handle_mut(network, "network") }?;
+        let input = network.input(number, input)?;
+        network.builder.takes_all_of(input);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_network_end(network: *mut Network, from: u32, from_output: u32) -> i32 {
     guard(|| {
         // SAFETY: rule "Handles".
@@ -374,13 +390,91 @@ pub(crate) unsafe extern "C" fn vicus_runtime_submit(
         let model = unsafe { handle(model, "model") }?;
         // SAFETY: rule "Handles".
         let threads = unsafe { threads(runtime) }?;
-        let begun = threads.runtime().submit_within(model, Vec::new(), budget(memory_bytes));
-        if !request.is_null() {
-            // SAFETY: rule "Outputs".
-            unsafe { give(request, Pending::Network(begun)) };
-        }
-        Ok(())
+        let options = vicus_request_options { memory_bytes, ..vicus_request_options::default() };
+        // SAFETY: the options name no folder; rule "Outputs".
+        unsafe { submit(threads, model, &options, request) }
     })
+}
+
+/// # Safety
+/// Rules "Handles" and "Outputs". The folder of the options is a text.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_runtime_submit_with(
+    runtime: *const Threads,
+    model: *const Arc<Model>,
+    options: *const vicus_request_options,
+    request: *mut *mut Pending,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let model = unsafe { handle(model, "model") }?;
+        // SAFETY: rule "Handles".
+        let threads = unsafe { threads(runtime) }?;
+        // SAFETY: rule "Handles"; the size is the first field of every version.
+        let Some(size) = (unsafe { options.cast::<u32>().as_ref() }) else {
+            // SAFETY: the options name no folder; rule "Outputs".
+            return unsafe { submit(threads, model, &vicus_request_options::default(), request) };
+        };
+        if *size as usize != size_of::<vicus_request_options>() {
+            let message = format!("`options.size` is {size}: begin with VICUS_REQUEST_OPTIONS_INIT, which sets it");
+            return Err(Failure::argument(message));
+        }
+        // SAFETY: the structure is whole, as its size says; rule "Outputs".
+        unsafe { submit(threads, model, &*options, request) }
+    })
+}
+
+/// `vicus_request_options`.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(non_camel_case_types, reason = "the name that the header has")]
+pub(crate) struct vicus_request_options {
+    /// The bytes of the program's structure: it may be older, and shorter.
+    pub(crate) size: u32,
+    /// How many boxes may live at once; 0 for the usual number.
+    pub(crate) most_boxes: u32,
+    /// The bytes that its boxes may hold; 0 is no limit.
+    pub(crate) memory_bytes: u64,
+    /// The folder of temporary files; the system's if it is null.
+    pub(crate) temp_folder: *const c_char,
+}
+
+impl Default for vicus_request_options {
+    fn default() -> vicus_request_options {
+        let size = size_of::<vicus_request_options>() as u32;
+        vicus_request_options { size, most_boxes: 0, memory_bytes: 0, temp_folder: ptr::null() }
+    }
+}
+
+/// Begins a run of a model.
+///
+/// # Safety
+/// The folder of the options is a text, or null; rule "Outputs".
+unsafe fn submit(
+    threads: &Threads,
+    model: &Arc<Model>,
+    options: &vicus_request_options,
+    request: *mut *mut Pending,
+) -> Outcome<()> {
+    // SAFETY: as asked of the caller.
+    let folder = unsafe { optional(options.temp_folder) }?;
+    let overflows = match (folder, options.memory_bytes) {
+        // Memory without a limit is never used up, and small runs are many.
+        (None, 0) => None,
+        (folder, _) => {
+            let opened = TemporaryFiles::for_network(folder.map(Path::new), &std::env::temp_dir());
+            let named = folder.unwrap_or_default();
+            opened.map_err(|error| Failure::new(status::SYSTEM, format_args!("temp_folder {named}: {error}")))?
+        }
+    };
+    let most_boxes = NonZeroUsize::new(options.most_boxes as usize);
+    let options = RequestOptions { overflows, most_boxes, ..RequestOptions::from(budget(options.memory_bytes)) };
+    let begun = threads.runtime().submit_within(model, Vec::new(), options);
+    if !request.is_null() {
+        // SAFETY: rule "Outputs".
+        unsafe { give(request, Pending::Network(begun)) };
+    }
+    Ok(())
 }
 
 /// # Safety

@@ -2,6 +2,7 @@
 //! these.
 
 use crate::error::status;
+use crate::flow::vicus_request_options;
 use crate::flow::{taken, vicus_operator};
 use crate::map_reduce::vicus_map_reduce;
 use crate::matrices::{order, pattern, vicus_matrix_options, vicus_tile};
@@ -67,6 +68,7 @@ fn assertions() -> String {
     structure!(out, vicus_tile, row_begin row_end column_begin column_end reads_row_begin reads_row_end
                reads_column_begin reads_column_end node reserved);
     structure!(out, vicus_map_reduce, size partitions map reduce combine data memory_bytes folder);
+    structure!(out, vicus_request_options, size most_boxes memory_bytes temp_folder);
     structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base cancel flags
                most_boxes);
     for (name, bytes) in [

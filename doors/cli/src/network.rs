@@ -257,8 +257,7 @@ impl TextArgs {
         let builder =
             Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?).record(EventLog::DEFAULT_ROOM);
         let runtime = engine::start(builder, Some(1))?;
-        let options = RequestOptions::from(memory::free_limit());
-        outcome(&runtime.submit_within(&network.model, Vec::new(), options), &|| Ok(()))?;
+        outcome(&runtime.submit_within(&network.model, Vec::new(), measured()?), &|| Ok(()))?;
         Ok(runtime.trace().expect("it was asked to record"))
     }
 }
@@ -631,11 +630,16 @@ fn outcome(request: &Request, print: &dyn Fn() -> io::Result<()>) -> anyhow::Res
     told(outcome.map(|_| ()))
 }
 
+/// The options of a network that is run to be measured: half of the free memory, and temporary files beyond.
+fn measured() -> anyhow::Result<RequestOptions> {
+    Ok(RequestOptions { overflows: node::overflows(None)?, ..RequestOptions::from(memory::free_limit()) })
+}
+
 /// Runs a network on one thread, and gives the counts of its boxes with their times. Collected rows are dropped.
 pub(crate) fn timed(network: &Network) -> anyhow::Result<Vec<BoxCounts>> {
     let builder = Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?);
     let runtime = engine::start(builder, Some(1))?;
-    let options = RequestOptions { is_timed: true, ..RequestOptions::from(memory::free_limit()) };
+    let options = RequestOptions { is_timed: true, ..measured()? };
     let request = runtime.submit_within(&network.model, Vec::new(), options);
     outcome(&request, &|| Ok(()))?;
     Ok(request.counts())
@@ -661,20 +665,28 @@ fn told(outcome: Result<(), FlowError>) -> anyhow::Result<()> {
 }
 
 /// A line for each box: its name in the text, its name in the model, how often it ran, and its rows; and if vias
-/// dropped rows for newer ones, how many.
+/// dropped rows for newer ones, how many. Behind them are the boxes of fragments, all of a name in one line, by the
+/// type of the box whose place they took.
 fn counts(network: &Network, request: &Request) -> String {
     let mut out = String::new();
     let all = request.counts();
-    let has_dropped = all.iter().any(|counts| counts.rows_dropped() > 0);
+    let grown = request.grown();
+    let has_dropped = all.iter().chain(grown.iter().map(|one| &one.counts)).any(|counts| counts.rows_dropped() > 0);
     let boxes = network.model.boxes().iter().zip(&network.names).zip(all);
+    let boxes = boxes.filter(|((_, name), _)| !name.is_empty());
+    let boxes = boxes.map(|((one, name), counts)| (name.clone(), one.name().to_owned(), counts));
+    let grown = grown.into_iter().map(|one| {
+        let times = if one.boxes > 1 { format!("{} × {}", one.boxes, one.name) } else { one.name };
+        (format!("in {}", one.expanded), times, one.counts)
+    });
     let titles = ["box", "as", "runs", "rows in", "rows out", "ms", "dropped"];
     let used = titles.len() - usize::from(!has_dropped);
     let lines: Vec<Vec<String>> = std::iter::once(titles[..used].iter().map(|title| (*title).to_owned()).collect())
-        .chain(boxes.filter(|((_, name), _)| !name.is_empty()).map(|((one, name), counts)| {
+        .chain(boxes.chain(grown).map(|(name, of_model, counts)| {
             let ms = counts.busy_ns as f64 / 1e6;
             let mut line = vec![
-                name.clone(),
-                one.name().to_owned(),
+                name,
+                of_model,
                 counts.acts.to_string(),
                 counts.rows_taken().to_string(),
                 counts.rows_sent().to_string(),

@@ -6,7 +6,7 @@ use crate::messages::print;
 use crate::query::{ROOM, bytes, duration, of_this_program, trace_span, write_trace};
 use crate::store::of;
 use crate::{interrupt, memory, network};
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args as ClapArgs;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -75,12 +75,9 @@ pub(crate) fn token(given: Option<&String>) -> Option<String> {
 
 /// The folder of a network's temporary files; none if it is not named and can't be used, since memory alone may do.
 pub(crate) fn overflows(folder: Option<&PathBuf>) -> anyhow::Result<Option<Arc<dyn Overflows>>> {
-    let files = TemporaryFiles::within(&folder.cloned().unwrap_or_else(std::env::temp_dir), u64::MAX);
-    match (files, folder) {
-        (Ok(files), _) => Ok(Some(files)),
-        (Err(_), None) => Ok(None),
-        (Err(error), Some(path)) => bail!("--temp-folder {}: {error}", path.display()),
-    }
+    let folder = folder.map(PathBuf::as_path);
+    TemporaryFiles::for_network(folder, &std::env::temp_dir())
+        .map_err(|error| anyhow!("--temp-folder {}: {error}", folder.unwrap_or("".as_ref()).display()))
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {

@@ -57,7 +57,8 @@ pub(crate) struct Args {
     /// the data by its IRI, with columns subject and object, or the solutions of a query, SPARQL('SELECT …').
     #[arg(long, value_parser = languages(), default_value = LANGUAGES[0].name())]
     language: &'static dyn QueryLanguage,
-    /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
+    /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .jsonl, .arrow or .arrows. May be given several
+    /// times.
     #[arg(long, value_name = "NAME=FILE", value_parser = table)]
     table: Vec<(String, PathBuf)>,
     /// The types of columns of a CSV file: boolean, bigint, double, varchar, date or timestamp; the others are

@@ -35,7 +35,8 @@ pub(crate) struct Args {
     create: bool,
     #[command(flatten)]
     data: DataArgs,
-    /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
+    /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .jsonl, .arrow or .arrows. May be given several
+    /// times.
     #[arg(long, value_name = "NAME=FILE", value_parser = table)]
     table: Vec<(String, PathBuf)>,
     #[command(flatten)]

@@ -8,7 +8,7 @@ mod rows;
 mod svg;
 
 use crate::kernel::{self, By};
-use crate::messages::print;
+use crate::messages::{print, tell};
 use crate::progress::style;
 use crate::{machine, network, strategy, trace};
 use anyhow::{Context, ensure};
@@ -29,8 +29,8 @@ use vicus_kernels::{AnyKernel, Kernel};
 use vicus_network::MachineCounts;
 use vicus_schedule::{MOST_THREADS, Plan};
 use vicus_sim::{
-    Fault, Machine, Parameters, Program, Recorder, Reenactment, Replay, ReplayOptions, SimError, SimOptions,
-    SimOutcome, simulate_watched,
+    Fault, Machine, Parameters, Program, Recorder, Reenactment, Replay, ReplayError, ReplayOptions, SimError,
+    SimOptions, SimOutcome, simulate_watched,
 };
 use vicus_trace::{EventLog, Trace};
 use vicus_view::RecordedRun;
@@ -444,15 +444,24 @@ pub(crate) fn recorded_run(path: &Path, trace: &Trace, mode: Mode, options: &Rep
 fn lying(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> anyhow::Result<Prepared> {
     let shown = path.display();
     let mut is_of_tasks = false;
-    let (name, mode, tasks, ns, task) = match mode {
-        Mode::Replay => {
+    let enacted = match mode {
+        Mode::Replay => None,
+        Mode::ReEnact => match Reenactment::of(trace, options) {
+            Err(error @ ReplayError::Grown { .. }) => {
+                tell(format_args!("vicus: {shown}: {error}; it is replayed"));
+                None
+            }
+            enacted => Some(enacted.with_context(|| shown.to_string())?),
+        },
+    };
+    let (name, mode, tasks, ns, task) = match enacted {
+        None => {
             let replay = Replay::of(trace, options).with_context(|| shown.to_string())?;
             is_of_tasks = replay.boxes.iter().all(Option::is_none);
             let (tasks, ns) = (replay.program.tasks.len() as u64 - 1, (replay.recorded_ns, replay.taken_off_ns));
             (REPLAY, REPLAY, tasks, ns, Task::of(replay.program))
         }
-        Mode::ReEnact => {
-            let enacted = Reenactment::of(trace, options).with_context(|| shown.to_string())?;
+        Some(enacted) => {
             let ns = (enacted.recorded_ns, enacted.taken_off_ns);
             ("re-enact", "re-enactment", enacted.invocations, ns, Task::Recorded(Arc::new(enacted)))
         }

@@ -16,19 +16,20 @@ use arrow_schema::SchemaRef;
 use pyo3::ffi::c_str;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vicus::flow::Field;
+use vicus::flow::{Field, Overflows};
 use vicus::kit::counts::BoxCounts;
 use vicus::trace::Trace;
 use vicus::{
     BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, OverBudget, Request, RequestOptions, Runtime, Schema,
-    Turn,
+    TemporaryFiles, Turn,
 };
 use vicus_network::{
     BoxSpec, Building, KindError, Kinds, MachineCounts, Network, NetworkText, ParameterType, Ports, dot, parse_schema,
@@ -37,8 +38,9 @@ use vicus_network::{
 use vicus_nodes::{FRAME, LeadError, LeadOptions, NodesRun, PYTHON, TlsRoots};
 use vicus_tables::add_kinds;
 
-/// A box in Python: its name, a function that makes one's state, and the columns of its rows.
-pub(crate) type PythonBox = (String, Py<PyAny>, Option<String>);
+/// A box in Python: its name, a function that makes one's state, the columns of its rows, and whether it takes all rows
+/// before it sends any.
+pub(crate) type PythonBox = (String, Py<PyAny>, Option<String>, bool);
 
 /// Rows that a network has collected, or those of one envelope.
 #[pyclass(frozen, module = "vicus")]
@@ -191,19 +193,21 @@ impl Drop for Stepper {
     }
 }
 
+/// The function that makes a box's state, the columns of its rows, and whether it takes all rows first.
+type MadeInPython = (Arc<Py<PyAny>>, Option<String>, bool);
+
 /// The kind of boxes in Python, of these functions.
 pub(crate) fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<UserThreads>) -> BoxSpec {
     let inside = Arc::clone(inside);
-    let boxes: Vec<(String, Arc<Py<PyAny>>, Option<String>)> =
-        boxes.into_iter().map(|(name, make, columns)| (name, Arc::new(make), columns)).collect();
+    let shared = |(name, make, columns, takes_all): PythonBox| (name, (Arc::new(make), columns, takes_all));
+    let boxes: BTreeMap<String, MadeInPython> = boxes.into_iter().map(shared).collect();
     BoxSpec::new(PYTHON, "Calls a function of the program with each envelope.")
         .ports(Ports::Exactly(1), Ports::Exactly(1))
         .required("of", ParameterType::Text, "The name of the function.")
         .builds(move |building: &mut Building<'_>| {
             let name = building.text("of").to_owned();
-            let found = boxes.iter().find(|(other, ..)| *other == name);
-            let (_, make, columns) =
-                found.ok_or_else(|| KindError::of("of", format!("there is no box `{name}` in Python")))?;
+            let (make, columns, takes_all) =
+                boxes.get(&name).ok_or_else(|| KindError::of("of", format!("there is no box `{name}` in Python")))?;
             let taken = building.inputs()[0].schema.clone();
             let sent = match columns {
                 Some(columns) => parse_schema(columns).map_err(|error| KindError::of("of", error.to_string()))?,
@@ -220,7 +224,8 @@ pub(crate) fn python_kind(boxes: Vec<PythonBox>, inside: &Arc<UserThreads>) -> B
                 own: None,
                 _unfinished: UnfinishedWork::begin(),
             };
-            let added = building.add(BoxModel::new(name, factory).input(&taken).output(&sent));
+            let model = BoxModel::new(name, factory).input(&taken).output(&sent);
+            let added = building.add(if *takes_all { model.takes_all_of(0) } else { model });
             Ok(vec![(added.output(0), sent)])
         })
         .local()
@@ -390,6 +395,7 @@ pub(crate) fn run_network(
     threads: Option<usize>,
     memory: Option<u64>,
     most_boxes: Option<NonZeroUsize>,
+    temp_folder: Option<PathBuf>,
     trace: Option<PathBuf>,
     trace_last: Option<f64>,
     timeout: Option<f64>,
@@ -408,7 +414,8 @@ pub(crate) fn run_network(
         let built = built(text, boxes, frames, &settings, strategy, threads, records)?;
         let (operators, rows) = collecting(&built.network);
         let limit = RequestOptions::from(memory.unwrap_or(u64::MAX));
-        let options = RequestOptions { is_timed: true, most_boxes, ..limit };
+        let overflows = overflows(temp_folder.as_deref())?;
+        let options = RequestOptions { is_timed: true, most_boxes, overflows, ..limit };
         let runtime = built.own.as_deref().unwrap_or_else(|| built.threads.runtime());
         let request = py.detach(|| runtime.submit_within(&built.network.model, operators, options));
         let outcome = match wait(py, &request, &bounds, &built.inside) {
@@ -432,6 +439,14 @@ pub(crate) fn run_network(
         Ok((taken(rows), counted(&built.network, counts)))
     };
     ran().raise(py, Some(text))
+}
+
+/// Where a network keeps what it has no memory for.
+fn overflows(folder: Option<&Path>) -> Outcome<Option<Arc<dyn Overflows>>> {
+    TemporaryFiles::for_network(folder, &std::env::temp_dir()).map_err(|error| {
+        let folder = folder.unwrap_or("".as_ref()).display();
+        Failure::argument(format_args!("temp_folder {folder}: {error}"))
+    })
 }
 
 /// The rows that a box collects: its name, those that have come, and their columns.
@@ -488,6 +503,7 @@ pub(crate) fn run_over_nodes(
     resolve: Option<Py<PyAny>>,
     threads: Option<usize>,
     memory: Option<u64>,
+    temp_folder: Option<PathBuf>,
     timeout: Option<f64>,
     cancel: Option<&Bound<'_, Cancel>>,
 ) -> PyResult<OverNodes> {
@@ -506,7 +522,8 @@ pub(crate) fn run_over_nodes(
             return Err(Failure::argument("silence is at least 0.01 seconds"));
         }
         let (inside, over) = (Arc::clone(&parsed.inside), bounds.cancel.clone());
-        let request = RequestOptions { is_timed: true, ..RequestOptions::from(memory.unwrap_or(u64::MAX)) };
+        let (limit, overflows) = (RequestOptions::from(memory.unwrap_or(u64::MAX)), overflows(temp_folder.as_deref())?);
+        let request = RequestOptions { is_timed: true, overflows, ..limit };
         let body = move || {
             let run = NodesRun {
                 text: &parsed.text,

@@ -169,6 +169,34 @@ def test_strategies_traces_and_budgets(tmp_path: pathlib.Path) -> None:
         small.run(memory=1000)
 
 
+def test_what_memory_has_no_room_for_goes_to_a_folder(tmp_path: pathlib.Path) -> None:
+    net = vicus.Network('box n = numbers(to: 1000000); box s = sort(by: "n desc"); box rows = collect; n -> s -> rows;')
+    for folder in [None, tmp_path, str(tmp_path)]:
+        rows = net.run(memory="2M", temp_folder=folder).rows.arrow()
+        assert rows.column(0).to_pylist() == list(range(999_999, -1, -1))
+    assert list(tmp_path.iterdir()) == [], "the files have no names"
+    with pytest.raises(vicus.ArgumentError, match="temp_folder"):
+        net.run(memory="2M", temp_folder=tmp_path / "no such folder")
+
+
+def test_a_box_may_take_all_rows_first() -> None:
+    # The sum is joined with the numbers, which wait for it on the other way.
+    @vicus.box("n: int64 -> n: int64", frames="polars", takes_all=True)
+    def last(batches: Iterator[Any]) -> Iterator[Any]:
+        most = 0
+        for batch in batches:
+            most = max(most, batch["n"].max() or 0)
+        yield pl.DataFrame({"n": [most]}, schema={"n": pl.Int64})
+
+    text = (
+        'box j = join(on: "a.n = b.n", select: "a.n AS n"); box rows = collect; box n = numbers(to: 100000);'
+        ' box m = python(of: "last");'
+        " n -> j.0; n -> m -> j.1; j -> rows;"
+    )
+    net = vicus.Network(text, boxes={"last": last})
+    assert net.run(memory="64M").rows.arrow().column(0).to_pylist() == [99_999]
+
+
 def test_a_box_may_ask_queries() -> None:
     db = vicus.memory()
     db.load(data="".join(f"<http://e/{n}> <http://e/p> {n} .\n" for n in range(100)))

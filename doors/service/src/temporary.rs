@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use vicus::flow::{Overflow, Overflows};
+use vicus::{BoxError, TemporaryFiles};
 use vicus_files::{Directory, FileError, Scratch};
 use vicus_machine::SystemDirectory;
 use vicus_sparql::QuerySpill;
@@ -45,8 +47,25 @@ impl TemporaryFolder {
         self.directory.temporary().map(drop)
     }
 
+    /// The place beside memory of networks that run outside of calls, such as those of a server's node. The bound on
+    /// bytes is that of each via, and of each box that writes.
+    pub fn overflows(&self) -> Arc<dyn Overflows> {
+        Arc::new(OutsideOfCalls(self.clone()))
+    }
+
     /// For a run with boxes that may hold `budget` bytes together.
     pub(crate) fn spill(&self, budget: u64) -> QuerySpill {
         QuerySpill { scratch: Scratch::within(Arc::clone(&self.directory), self.most), budget }
+    }
+}
+
+/// Files of networks that come and go as long as the process runs: a bound on all that they write would end one day.
+#[derive(Debug)]
+struct OutsideOfCalls(TemporaryFolder);
+
+impl Overflows for OutsideOfCalls {
+    fn begin(&self) -> Result<Box<dyn Overflow>, BoxError> {
+        let TemporaryFolder { directory, most } = &self.0;
+        TemporaryFiles::beside(Scratch::within(Arc::clone(directory), *most)).begin()
     }
 }

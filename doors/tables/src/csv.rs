@@ -2,7 +2,7 @@
 //! first rows.
 
 mod exact;
-mod guess;
+pub(crate) mod guess;
 mod quotes;
 
 use crate::TableError;

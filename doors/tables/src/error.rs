@@ -30,7 +30,7 @@ pub enum TableError {
     Format {
         /// The file.
         path: PathBuf,
-        /// The name of the format: `Parquet`, `CSV`, `Arrow`.
+        /// The name of the format: `Parquet`, `CSV`, `JSON lines`, `Arrow`.
         format: &'static str,
         /// The fault.
         reason: String,
@@ -65,7 +65,7 @@ impl fmt::Display for TableError {
             TableError::Io { path, error } => write!(f, "{} can't be read: {error}", path.display()),
             TableError::UnknownEnding { path } => write!(
                 f,
-                "{} has no ending that tells its format: .parquet, .csv, .tsv, .arrow or .arrows was expected",
+                "{} has no ending that tells its format: .parquet, .csv, .tsv, .jsonl, .arrow or .arrows was expected",
                 path.display()
             ),
             TableError::Format { path, format, reason } => {

@@ -1,7 +1,7 @@
 //! Kinds of boxes for networks as text: readers of files, and writers.
 
 use crate::writing::{RowFormat, writer};
-use crate::{CsvOptions, TableError, open_arrow, open_as, open_csv, open_parquet};
+use crate::{CsvOptions, TableError, open_arrow, open_as, open_csv, open_json, open_parquet};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,12 +22,13 @@ use vicus_sql::{PlanOptions, SqlType, Table, Tables, add_query};
 /// assert!(kinds.get("read_parquet").is_some());
 /// ```
 pub fn add_kinds(kinds: &mut Kinds) {
-    let read = reader("read", "Reads a file of rows, in the format of its ending: CSV, TSV, Parquet or Arrow.")
-        .optional("types", ParameterType::Columns, TYPES)
-        .builds(|building| {
-            let types = types(building)?;
-            add(building, |file| open_as(file, types.clone()))
-        });
+    let read =
+        reader("read", "Reads a file of rows, in the format of its ending: CSV, TSV, JSON lines, Parquet or Arrow.")
+            .optional("types", ParameterType::Columns, TYPES)
+            .builds(|building| {
+                let types = types(building)?;
+                add(building, |file| open_as(file, types.clone()))
+            });
     let csv = reader("read_csv", "Reads a file of values with commas between them, a row a line.")
         .defaults("delimiter", ParameterValue::Text(",".to_owned()), "The sign between two values, of one byte.")
         .defaults("header", ParameterValue::Boolean(true), "Whether the first line has the columns' names.")
@@ -40,12 +41,19 @@ pub fn add_kinds(kinds: &mut Kinds) {
             let options = CsvOptions { delimiter, header: building.boolean("header"), types, ..CsvOptions::default() };
             add(building, |file| open_csv(file, &options))
         });
+    let json = reader("read_json", "Reads a file with an object of JSON on each line: a row.")
+        .optional("types", ParameterType::Columns, TYPES)
+        .builds(|building| {
+            let types = types(building)?;
+            add(building, |file| open_json(file, &types))
+        });
     let parquet = reader("read_parquet", "Reads a file of Parquet.").builds(|building| add(building, open_parquet));
     let arrow = reader("read_arrow", "Reads a file or a stream of Arrow's format for exchange.")
         .builds(|building| add(building, open_arrow));
     [
         read,
         csv,
+        json,
         parquet,
         arrow,
         writes("write_csv", "Writes rows as CSV.", RowFormat::Csv),
@@ -57,7 +65,7 @@ pub fn add_kinds(kinds: &mut Kinds) {
     .for_each(|kind| kinds.add(kind));
 }
 
-const TYPES: &str = "The types of columns of CSV, such as (age: I64); those of the others are inferred.";
+const TYPES: &str = "The types of columns of CSV or JSON, such as (age: I64); those of the others are inferred.";
 
 fn reader(name: &'static str, doc: &'static str) -> BoxSpec {
     BoxSpec::new(name, doc)
@@ -75,7 +83,7 @@ fn types(building: &Building<'_>) -> Result<BTreeMap<String, SqlType>, KindError
     let Some(ParameterValue::Columns(schema)) = building.value("types") else { return Ok(BTreeMap::new()) };
     let kind = |field: &vicus_flow::Field| match SqlType::of(&field.kind) {
         Some(kind) => Ok((field.name.clone(), kind)),
-        None => Err(KindError::of("types", format!("CSV is not read as {}", field.kind))),
+        None => Err(KindError::of("types", format!("a text is not read as {}", field.kind))),
     };
     schema.columns().iter().map(kind).collect()
 }

@@ -1,12 +1,12 @@
-//! Tables in Parquet, CSV and Arrow files, for SQL.
+//! Tables in Parquet, CSV, JSON and Arrow files, for SQL.
 //!
-//! [`open`] takes a file's format from its name: `.parquet` or `.pq`, `.csv` or `.tsv`, `.arrow`, `.feather`, `.ipc` or
-//! `.arrows`. A table keeps its file open: it does not see a later file in its place, and a statement fails if the
-//! file itself was changed since.
+//! [`open`] takes a file's format from its name: `.parquet` or `.pq`, `.csv` or `.tsv`, `.jsonl` or `.ndjson`,
+//! `.arrow`, `.feather`, `.ipc` or `.arrows`. A table keeps its file open: it does not see a later file in its place,
+//! and a statement fails if the file itself was changed since.
 //!
 //! A row group of a Parquet file, and a record batch of an Arrow file, is a part that boxes read by themselves; CSV
-//! files and Arrow streams have one part. Files are read on threads that may wait, and decoded on the others. Row
-//! groups with statistics outside of a statement's ranges are left out.
+//! and JSON files and Arrow streams have one part. Files are read on threads that may wait, and decoded on the others.
+//! Row groups with statistics outside of a statement's ranges are left out.
 
 mod arrow;
 mod convert;
@@ -14,11 +14,13 @@ mod csv;
 mod error;
 mod file;
 mod footer;
+mod json;
 mod kinds;
 mod parquet;
 mod parquet_writer;
 #[cfg(target_os = "linux")]
 mod streams;
+mod values;
 mod writing;
 
 pub use csv::CsvOptions;
@@ -60,7 +62,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
     open_as(path, BTreeMap::new())
 }
 
-/// The variant with types for columns of CSV, by their names; the others are inferred.
+/// The variant with types for columns of CSV and of lines of JSON, by their names; the others are inferred.
 ///
 /// # Errors
 /// As [`open`]; or there is no such column, or the file's format says the types of columns itself.
@@ -83,8 +85,10 @@ pub fn open_until(
     match ending.as_str() {
         "csv" => open_csv_until(path, &CsvOptions { types, ..CsvOptions::default() }, ends),
         "tsv" => open_csv_until(path, &CsvOptions { delimiter: b'\t', types, ..CsvOptions::default() }, ends),
+        "jsonl" | "ndjson" => open_json_until(path, &types, ends),
         "parquet" | "pq" | "arrow" | "feather" | "ipc" | "arrows" if is_told => {
-            let reason = "the file says the types of its columns itself; only those of CSV can be given".to_owned();
+            let reason =
+                "the file says the types of its columns itself; only those of CSV and JSON can be given".to_owned();
             Err(TableError::Types { path: path.to_owned(), reason })
         }
         "parquet" | "pq" => open_parquet(path),
@@ -114,6 +118,24 @@ pub fn open_csv(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Arc<dyn 
 
 fn open_csv_until(path: &Path, options: &CsvOptions, ends: &dyn Fn() -> bool) -> Result<Arc<dyn Table>, TableError> {
     Ok(Arc::new(guarded(path, "CSV", || csv::CsvTable::open(path, options, ends))?))
+}
+
+/// Opens a file of lines of JSON, each with an object: a row. The types of columns that are not given are inferred from
+/// the first rows, as those of CSV are; texts are never numbers, and lists and objects are texts of JSON unless their
+/// types are given.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_json(path: impl AsRef<Path>, types: &BTreeMap<String, SqlType>) -> Result<Arc<dyn Table>, TableError> {
+    open_json_until(path.as_ref(), types, &|| false)
+}
+
+fn open_json_until(
+    path: &Path,
+    types: &BTreeMap<String, SqlType>,
+    ends: &dyn Fn() -> bool,
+) -> Result<Arc<dyn Table>, TableError> {
+    Ok(Arc::new(guarded(path, json::FORMAT, || json::JsonTable::open(path, types, ends))?))
 }
 
 /// Opens a file, or a stream in a file, of Arrow's format for exchange.

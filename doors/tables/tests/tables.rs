@@ -793,3 +793,96 @@ fn a_file_of_very_many_columns_is_read_a_few_rows_at_a_time_or_refused() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A file of lines of JSON in a folder of this process.
+fn lines_of_json(name: &str, lines: &[String]) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("vicus-tables-json-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name);
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    path
+}
+
+#[test]
+fn lines_of_json_are_rows_of_the_types_of_their_first_values() {
+    let lines = [
+        r#"{"id": 1, "x": 1, "b": true, "day": "2024-02-29", "at": "2024-02-29 01:02:03", "code": "0870", "mixed": 1}"#,
+        "",
+        r#"{"x": 2.5, "id": -2, "b": null, "day": "2023-01-31", "code": "12", "list": [1, 2], "mixed": "one"}"#,
+        r#"  {"id": 3, "day": null, "at": "2023-01-31 10:00:00", "list": {"a": "ü\n"}, "none": null}"#,
+    ];
+    let path = lines_of_json("types.jsonl", &lines.map(str::to_owned));
+    let table = open(&path).unwrap();
+    let columns: Vec<String> = table.columns().iter().map(|one| format!("{} {}", one.name, one.kind)).collect();
+    let wanted = [
+        "id bigint",
+        "x double",
+        "b boolean",
+        "day date",
+        "at timestamp",
+        "code varchar",
+        "mixed varchar",
+        "list varchar",
+        "none varchar",
+    ];
+    assert_eq!(columns, wanted);
+    let text = "SELECT id, x, b, CAST(day AS varchar), CAST(at AS varchar), code, mixed, list, none FROM t ORDER BY id";
+    let rows = ask("t", &table, text).unwrap();
+    let wanted = [
+        "-2|2.5|NULL|2023-01-31|NULL|12|one|[1,2]|NULL",
+        "1|1.0|true|2024-02-29|2024-02-29 01:02:03|0870|1|NULL|NULL",
+        "3|NULL|NULL|NULL|2023-01-31 10:00:00|NULL|NULL|{\"a\":\"ü\\n\"}|NULL",
+    ];
+    assert_eq!(rows, wanted);
+    assert_eq!(ask("t", &table, "SELECT COUNT(*) FROM t").unwrap(), ["3"]);
+    // The types of some are given, one of them of a column that the first rows do not have.
+    let types = [("list", "bigint[]"), ("id", "varchar"), ("later", "double")];
+    let types = types.map(|(name, kind)| (name.to_owned(), SqlType::named(kind).unwrap()));
+    let path = lines_of_json("given.ndjson", &lines[..3].iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
+    let table = open_as(&path, BTreeMap::from(types)).unwrap();
+    let rows = ask("t", &table, "SELECT id, CAST(list AS varchar), later FROM t ORDER BY id").unwrap();
+    assert_eq!(rows, ["-2|[1, 2]|NULL", "1|NULL|NULL"]);
+}
+
+#[test]
+fn long_files_of_json_are_read_in_blocks() {
+    const ROWS: usize = 60_000;
+    // Lines of very different lengths, up to more than a block.
+    let text = |row: usize| "x".repeat(if row.is_multiple_of(20_000) { 300_000 } else { row % 40 });
+    let lines: Vec<String> = (0..ROWS).map(|row| format!("{{\"n\": {row}, \"t\": \"{}\"}}", text(row))).collect();
+    let path = lines_of_json("long.jsonl", &lines);
+    let table = open(&path).unwrap();
+    let letters: usize = (0..ROWS).map(|row| text(row).len()).sum();
+    let wanted = format!("{ROWS}|{}|{letters}", ROWS * (ROWS - 1) / 2);
+    assert_eq!(ask("t", &table, "SELECT COUNT(*), SUM(n), SUM(LENGTH(t)) FROM t").unwrap(), [wanted]);
+}
+
+#[test]
+fn wrong_lines_of_json_are_errors_with_line_and_column() {
+    let good = |count: usize| (0..count).map(|n| format!("{{\"n\": {n}, \"t\": \"a\"}}"));
+    let at_first = |wrong: &str| {
+        let lines: Vec<String> = good(3).chain([wrong.to_owned()]).collect();
+        open(lines_of_json("first.jsonl", &lines)).map(drop).unwrap_err().to_string()
+    };
+    let later = |wrong: &str| {
+        let lines: Vec<String> = good(10_005).chain([wrong.to_owned()]).chain(good(2)).collect();
+        let table = open(lines_of_json("later.jsonl", &lines)).unwrap();
+        ask("t", &table, "SELECT SUM(n), COUNT(t) FROM t").unwrap_err()
+    };
+    for (wrong, place) in [("{\"n\": 1, \"t\": }", 15), ("[1]", 1), ("{\"n\": 01}", 8), ("{\"n\": 1", 7)] {
+        let error = at_first(wrong);
+        assert!(error.contains(&format!("line 4, column {place}: an object of JSON was expected")), "{wrong}: {error}");
+        let error = later(wrong);
+        assert!(error.contains(&format!("line 10006, column {place}: ")), "{wrong}: {error}");
+    }
+    let error = later("{\"n\": 0.5}");
+    assert!(error.contains("line 10006, column n: 0.5 is no bigint"), "{error}");
+    let error = later("{\"n\": 1, \"m\": 2}");
+    assert!(error.contains("line 10006: the first rows have no column m"), "{error}");
+    assert!(
+        open(lines_of_json("empty.jsonl", &[])).map(drop).unwrap_err().to_string().contains("no line has an object")
+    );
+    let path = lines_of_json("bytes.jsonl", &[]);
+    std::fs::write(&path, b"{\"n\": 1}\n{\"n\": \"\xff\"}\n").unwrap();
+    assert!(open(&path).map(drop).unwrap_err().to_string().contains("line 2, column 8: it is not UTF-8"));
+}

@@ -80,6 +80,12 @@ public:
         capi::check(vicus_runtime_submit(on.get(), own_.get(), memory_bytes, &begun));
         return request(begun);
     }
+    /** Begins to run it, with what is said of the run. */
+    request submit(const runtime &on, const vicus_request_options &options) const {
+        vicus_request *begun = nullptr;
+        capi::check(vicus_runtime_submit_with(on.get(), own_.get(), &options, &begun));
+        return request(begun);
+    }
     /** Runs it to its end. What a box throws is thrown here. */
     void run(const runtime &on, std::uint64_t memory_bytes = 0) const { submit(on, memory_bytes).wait(); }
 
@@ -137,6 +143,11 @@ public:
     /** The receiver gets these columns for itself and may change them in place. */
     network &connect_private(box from, std::uint32_t output, box to, std::uint32_t input, const std::vector<std::uint32_t> &columns) {
         capi::check(vicus_network_connect_private(own_.get(), from.number, output, to.number, input, columns.data(), columns.size()));
+        return *this;
+    }
+    /** The box takes all of this input before it takes from others or sends anything. */
+    network &takes_all(box of, std::uint32_t input = 0) {
+        capi::check(vicus_network_takes_all(own_.get(), of.number, input));
         return *this;
     }
     network &connect(box from, box to) { return connect(from, 0, to, 0); }

@@ -19,7 +19,7 @@ pub use links::LinkCosts;
 
 use crate::chance::Chance;
 use crate::fluid::Time;
-use crate::{Machine, SimError};
+use crate::{BesideMemory, Machine, SimError};
 use links::Links;
 use ports::{Frame, Ports, PortsBorder, ProcessLost};
 use std::cmp::Reverse;
@@ -87,6 +87,9 @@ pub struct Cluster {
     pub seed: Option<u64>,
     /// How many rows each row stands for.
     pub scale: f64,
+    /// The bytes that boxes and vias of each process may hold, if there is a bound; what there is no room for lies
+    /// beside memory ([`BesideMemory`]), where it takes no time.
+    pub memory_bytes: Option<u64>,
 }
 
 /// The costs of boxes.
@@ -353,6 +356,10 @@ impl World<'_> {
         }
         let (mut request, first) = SteppedRequest::start(&network.model, operators);
         request.allow_pauses();
+        if let Some(bytes) = self.cluster.memory_bytes {
+            request.set_budget(bytes);
+            request.set_overflows(Arc::new(BesideMemory::within(u64::MAX)));
+        }
         request.record();
         part.request = Some(request);
         part.ready.push(first);

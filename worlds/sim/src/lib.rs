@@ -30,6 +30,7 @@
 //! * The times of equal pieces of work differ by [`Parameters::jitter`]; the seed selects the longer ones.
 //! * Spawning, dealing, taking and waking have constant costs; a queue shared by several seats is locked meanwhile.
 
+mod beside_memory;
 mod cache;
 mod chance;
 mod cluster;
@@ -57,6 +58,7 @@ mod report;
 mod seats;
 mod tasks;
 
+pub use beside_memory::BesideMemory;
 pub use cluster::{
     BoxCosts, Cluster, ClusterError, ClusterLoss, ClusterMachine, ClusterOutcome, LinkCosts, plain_name,
     simulate_cluster,
@@ -70,6 +72,6 @@ pub use parameters::{ParameterSet, Parameters};
 pub use program::{ArraySpec, Cost, OwnStack, Program, ProgramError, Step, TaskSpec, Work};
 pub use recorder::Recorder;
 pub use reenact::{Reenacted, Reenactment};
-pub use rehearsal::Rehearsal;
+pub use rehearsal::{Rehearsal, RehearsalOptions};
 pub use replay::{Replay, ReplayError, ReplayOptions};
 pub use report::{Counts, LeafSums, SimOutcome, TaskRecord, Utilisation};

@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxModel, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_schedule::Plan;
-use vicus_trace::{InputSource, ModelInfo, Trace};
+use vicus_trace::{BoxInfo, InputSource, ModelInfo, Trace};
 
 /// A model of more boxes is a mistake.
 const BOXES: usize = 1 << 14;
@@ -182,6 +182,11 @@ fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &
         return Err(error("to have come to its end, done, before the trace ends".to_owned()));
     }
     let model = recorded.model(request).ok_or_else(|| error("a model in the trace's header".to_owned()))?;
+    // Boxes of fragments come behind the last box of the model.
+    let is_last = |info: &BoxInfo| info.type_name == "termination";
+    if !model.boxes.last().is_some_and(is_last) && model.boxes.iter().any(is_last) {
+        return Err(ReplayError::Grown { request });
+    }
     if !(2..=BOXES).contains(&model.boxes.len()) {
         return Err(error(format!("a model of 2 to {BOXES} boxes, not of {}", model.boxes.len())));
     }
@@ -318,9 +323,6 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
             (0..info.inputs.len()).fold(BoxModel::new(info.type_name.clone(), operator), |model, _| model.any_input());
         let schemas = script.outputs.iter().map(|sent| schema(recorded, sent));
         ids.push(net.add(schemas.fold(model, |model, schema| model.output(&schema))));
-    }
-    if termination.type_name != "termination" && info.boxes.iter().any(|one| one.type_name == "termination") {
-        return Err("a network that did not grow while it ran".to_owned());
     }
     if !info.boxes[0].inputs.is_empty() || !scripts[last].outputs.is_empty() {
         return Err("a first box that reads nothing, and a last one without readers".to_owned());

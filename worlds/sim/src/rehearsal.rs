@@ -3,9 +3,10 @@
 //! The boxes are live and their code runs, but an invocation takes as long as its caller says. So a network can be
 //! re-enacted on any machine without having run on one. Tasks wait in one queue, as in `vicus_flow::sequential`.
 
+use std::fmt;
 use std::sync::Arc;
 use vicus_flow::stepwise::SteppedRequest;
-use vicus_flow::{BoxCounts, ConnectedBox, Fact, FlowError, LiveBox, Model};
+use vicus_flow::{BoxCounts, Budget, ConnectedBox, Fact, FlowError, LiveBox, Model, Overflows, OwnOperators};
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 use vicus_trace::{
@@ -14,6 +15,23 @@ use vicus_trace::{
 
 /// The only request's number in the trace.
 const REQUEST: u32 = 3;
+
+/// A run's own operators, budget and place beside memory.
+#[derive(Default)]
+pub struct RehearsalOptions {
+    /// Operators in place of the model's, as of [`SteppedRequest::start`].
+    pub operators: OwnOperators,
+    /// The bound on the memory of its boxes and vias; none by default.
+    pub budget: Option<Budget>,
+    /// Where vias and boxes keep what there is no memory for, such as [`BesideMemory`](crate::BesideMemory).
+    pub overflows: Option<Arc<dyn Overflows>>,
+}
+
+impl fmt::Debug for RehearsalOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RehearsalOptions").field("budget", &self.budget).finish_non_exhaustive()
+    }
+}
 
 /// A run, and what was counted beside the trace.
 ///
@@ -46,13 +64,32 @@ impl Rehearsal {
     /// The request's error.
     pub fn of(
         model: &Arc<Model>,
+        choose: impl FnMut(usize) -> usize,
+        takes_ns: impl Fn(&ConnectedBox, u64) -> u64,
+    ) -> Result<Rehearsal, FlowError> {
+        Rehearsal::with(model, RehearsalOptions::default(), choose, takes_ns)
+    }
+
+    /// Like [`Rehearsal::of`], within a budget, or with other operators.
+    ///
+    /// # Errors
+    /// The request's error.
+    pub fn with(
+        model: &Arc<Model>,
+        options: RehearsalOptions,
         mut choose: impl FnMut(usize) -> usize,
         takes_ns: impl Fn(&ConnectedBox, u64) -> u64,
     ) -> Result<Rehearsal, FlowError> {
         let mut log = EventList::default();
         let (mut work_ns, mut invocations) = (0, 0);
         let who = |index: usize| JobId { request: REQUEST, index: index as u32 };
-        let (mut request, first) = SteppedRequest::start(model, Vec::new());
+        let (mut request, first) = SteppedRequest::start(model, options.operators);
+        if let Some(budget) = options.budget {
+            request.set_budget(budget);
+        }
+        if let Some(overflows) = options.overflows {
+            request.set_overflows(overflows);
+        }
         request.record();
         request.set_spreads(true);
         log.record(What::RequestSubmitted { request: REQUEST });

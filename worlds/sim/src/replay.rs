@@ -98,6 +98,11 @@ pub enum ReplayError {
         /// The expectation.
         expected: String,
     },
+    /// A request's network grew while it ran: it can be replayed, and not re-enacted.
+    Grown {
+        /// Its number in the trace.
+        request: u32,
+    },
     /// A request can't be re-enacted: it didn't end, or its model is wrong.
     Request {
         /// Its number in the trace.
@@ -143,6 +148,9 @@ impl fmt::Display for ReplayError {
                 write!(f, "event {event} of seat {seat}: expected {expected}")
             }
             ReplayError::Tasks { expected } => write!(f, "a run of tasks that are not boxes: expected {expected}"),
+            ReplayError::Grown { request } => {
+                write!(f, "request {request}: its network grew while it ran, so it can be replayed, and not re-enacted")
+            }
             ReplayError::Request { request, expected } => write!(f, "request {request}: expected {expected}"),
         }
     }

@@ -405,6 +405,8 @@ impl Receiver {
     /// An envelope waits behind the others. Gives the bytes that were written for it outside of memory.
     #[cold]
     pub(crate) fn keep(&mut self, envelope: Envelope) -> u64 {
+        // Of a via that holds more than its bound, many wait: none of them may pin a block of which it has little.
+        let envelope = if self.overdraft > 0 || self.outside.is_some() { envelope.compact() } else { envelope };
         let bytes = bytes_of(&envelope);
         match &mut self.outside {
             Some(outside) if !outside.is_empty() || self.pending_bytes + bytes > self.overdraft => {
@@ -449,9 +451,9 @@ impl Receiver {
     }
 }
 
-/// An envelope without rows takes memory, too.
+/// The bytes that an envelope keeps alive. One without rows takes memory, too.
 fn bytes_of(envelope: &Envelope) -> u64 {
-    envelope.bytes() + ENVELOPE_BYTES
+    envelope.held_bytes() + ENVELOPE_BYTES
 }
 
 impl Output {

@@ -73,7 +73,7 @@ pub enum Settled {
     GoesOn(Activation),
 }
 
-/// What a look at a request that has only paused boxes has found.
+/// The outcome of a look at a request that has only paused boxes.
 pub(crate) enum BesidePaused {
     /// A box that may go on by an overdraft, already counted: it is to be queued.
     GoesOn(Activation),
@@ -233,7 +233,7 @@ impl Instance {
     #[inline]
     pub(crate) fn note_refusal(&self) {
         let has_refused = &self.waiting.0.has_refused;
-        // Relaxed: whoever counts the invocation as finished, by an acquire, sees it. Mostly it is set.
+        // Relaxed: a thread that has seen the invocation counted as finished sees it. Mostly it is set already.
         if !has_refused.load(Ordering::Relaxed) {
             has_refused.store(true, Ordering::Relaxed);
         }

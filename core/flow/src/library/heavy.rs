@@ -163,6 +163,7 @@ impl Split {
             self.sample_hashes.grow(self.hashes.len())?;
             self.sample_hashes.extend_from_slice(&self.hashes);
         }
+        let envelope = envelope.compact();
         self.sample_bytes += envelope.held_bytes();
         turn.book(self.sample_bytes + 8 * self.sample_hashes.capacity() as u64)?;
         self.sample.grow(1)?;

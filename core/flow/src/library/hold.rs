@@ -49,7 +49,7 @@ use std::collections::VecDeque;
 /// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
 /// ```
 pub fn hold(schema: &Schema) -> BoxModel {
-    BoxModel::new("hold", Hold::default).input(schema).output(schema)
+    BoxModel::new("hold", Hold::default).input(schema).output(schema).takes_all_of(0)
 }
 
 #[derive(Default)]

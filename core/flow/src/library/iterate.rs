@@ -211,6 +211,7 @@ impl Waiting {
         if let Some(outside) = &mut self.outside {
             return outside.push(turn, envelope);
         }
+        let envelope = envelope.compact();
         let more = envelope.held_bytes() + 128;
         match turn.book(others + self.bytes + more) {
             Ok(()) => {

@@ -28,7 +28,7 @@ use crate::{BoxError, BoxModel, Marks, Operator, Schema, Turn};
 /// ```
 pub fn union(schema: &Schema, inputs: usize) -> BoxModel {
     let model = BoxModel::new("union", move || Union { open: inputs, marks: Marks::of(inputs) });
-    (0..inputs).fold(model, |model, _| model.input(schema)).output(schema)
+    (0..inputs).fold(model, |model, _| model.input(schema)).output(schema).takes_any_input()
 }
 
 struct Union {

@@ -132,6 +132,7 @@ impl Model {
                 outputs: one.outputs.iter().map(|(schema, _)| schema.clone()).collect(),
                 factory: Arc::clone(&one.factory),
                 first: SmallVec::new(),
+                takes_any: false,
                 expands: false,
                 rounds: None,
             }));

@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_flow::{
-    BoxModel, Column, Envelope, Field, FlowError, FromArrowError, ModelBuilder, Schema, Storage, TimeUnit, Turn, Type,
-    library, sequential,
+    Bound, BoxError, BoxModel, Column, Envelope, Field, FlowError, FromArrowError, ModelBuilder, Schema, Storage,
+    TimeUnit, Turn, Type, library, sequential,
 };
 
 /// The values of an Arrow array, by Arrow's own accessors.
@@ -304,4 +304,92 @@ fn a_panic_where_a_private_copy_is_made_fails_the_sender() {
     let error = sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap_err();
     assert!(matches!(error, FlowError::Panicked { .. }));
     assert_eq!(error.to_string(), "box bad panicked: out of the way");
+}
+
+/// A block of memory, which counts how many of them there are.
+struct Counted(Vec<u64>, Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An envelope of one row in a block of 160 kB.
+fn little_of_much(n: u64, blocks: &Arc<AtomicUsize>) -> Envelope {
+    blocks.fetch_add(1, Ordering::Relaxed);
+    let block = Arc::new(Counted(vec![n; 20_000], Arc::clone(blocks)));
+    let at = NonNull::from(&block.0[0]).cast::<u8>();
+    #[expect(unsafe_code, reason = "Arrow takes the address on trust")]
+    // SAFETY: the memory is as long, and the block that owns it goes with the buffer.
+    let buffer = unsafe { Buffer::from_custom_allocation(at, 8 * 20_000, block) };
+    let column: ArrayRef = Arc::new(UInt64Array::new(buffer.into(), None));
+    let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+    Envelope::from_arrow(&batch).unwrap().slice(7..8)
+}
+
+/// What happened: a via that held more than its bound counted the rows of its envelopes alone, however large the blocks
+/// were that these kept alive.
+#[test]
+fn a_via_that_holds_more_keeps_no_block_of_which_it_has_little() {
+    const NUMBERS: u64 = 100;
+    let schema = Schema::new([("n", Type::U64)]);
+    let mut net = ModelBuilder::new("the last one first");
+    net.default_bound(Bound { envelopes: 2, ..Bound::default() });
+    let blocks: Arc<AtomicUsize> = Arc::default();
+    let made = Arc::clone(&blocks);
+    let rows = move || {
+        let made = Arc::clone(&made);
+        (0..NUMBERS).map(move |n| little_of_much(n, &made))
+    };
+    let source = net.source(library::source("numbers", &schema, rows));
+    let last = || {
+        let mut last = None;
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            match turn.take(0) {
+                Some(pill) if pill.is_pill() => {
+                    turn.send(0, Envelope::new([vec![last.take().expect("there are numbers")].into()]));
+                    turn.send_pill(0);
+                }
+                Some(envelope) => last = Some(envelope.column(0).u64s()[0]),
+                None => {}
+            }
+            Ok(())
+        }
+    };
+    let last = net.add(BoxModel::new("last", last).input(&schema).output(&schema));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (seen, now) = (Arc::clone(&most), Arc::clone(&blocks));
+    let both = move || {
+        let (seen, now, mut at, mut next) = (Arc::clone(&seen), Arc::clone(&now), 0, 0);
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            match turn.take(at) {
+                Some(pill) if pill.is_pill() && at == 1 => turn.send_pill(0),
+                Some(pill) if pill.is_pill() => {
+                    at = 1;
+                    turn.run_again();
+                }
+                Some(envelope) if at == 0 => {
+                    assert_eq!(envelope.column(0).u64s(), [NUMBERS - 1]);
+                    seen.fetch_max(now.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+                Some(envelope) => {
+                    assert_eq!(envelope.column(0).u64s(), [next]);
+                    next += 1;
+                }
+                None => {}
+            }
+            Ok(())
+        }
+    };
+    let both = net.add(BoxModel::new("both", both).input(&schema).input(&schema).output(&schema));
+    net.connect(source.output(0), last.input(0));
+    net.connect(last.output(0), both.input(0));
+    net.connect(source.output(0), both.input(1));
+    net.end(both.output(0));
+    // Five blocks: those on the way to the two receivers, and the first one that was refused.
+    sequential::run_within(&net.build().unwrap(), Vec::new(), 1_000_000, None, |_| Some(0)).0.unwrap();
+    let most = most.load(Ordering::Relaxed);
+    assert!((1..=5).contains(&most), "{most} blocks of 160 kB were alive when all numbers had come");
+    assert_eq!(blocks.load(Ordering::Relaxed), 0);
 }

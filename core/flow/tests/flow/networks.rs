@@ -136,6 +136,7 @@ impl Network {
                 net.source(model.output(&schema()))
             } else {
                 let model = from.iter().fold(model, |model, _| model.input(&schema()));
+                let model = if matches!(kind, Kind::Merge) { model.takes_any_input() } else { model };
                 let id = net.add(model.output(&schema()));
                 for (input, &at) in from.iter().enumerate() {
                     let (mut output, mut sender) = (outs[at].output, outs[at].sender);

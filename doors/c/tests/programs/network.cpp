@@ -299,10 +299,63 @@ static void states(const vicus::runtime &runtime) {
     CHECK(counted::alive == 0);
 }
 
+// Each number is divided by the sum of all, which is known when all have come: those lie in files meanwhile. 16 MB of them, in 1 MB of memory.
+static void beyond_memory(const vicus::runtime &runtime) {
+    const std::uint64_t last = 2'000'000, expected = last * (last - 1) / 2;
+    for (bool is_declared : {false, true}) {
+        std::atomic<std::uint64_t> taken{0}, known{0}, early{0};
+        vicus::network net("parts of a whole");
+        auto from = net.add("numbers", {}, {numbers}, source(last));
+        auto sum = net.add("sum", {numbers}, {numbers}, [all = std::uint64_t(0)](turn &now) mutable {
+            if (auto rows = now.take(0)) {
+                for (std::uint64_t number : rows->numbers<std::uint64_t>(0)) all += number;
+            } else if (now.has_ended()) {
+                now.send(0, table().add(std::vector<std::uint64_t>{all}));
+                now.end(0);
+            }
+        });
+        auto both = net.add("divide", {numbers, numbers}, {nothing}, [&, has_sum = false](turn &now) mutable {
+            if (!has_sum) {
+                if (auto rows = now.take(0)) known = rows->numbers<std::uint64_t>(0)[0];
+                if (!now.has_ended()) return;
+                has_sum = true;
+                return now.run_again();
+            }
+            if (auto rows = now.take(1)) {
+                for (std::uint64_t number : rows->numbers<std::uint64_t>(0)) taken += number;
+                if (known == 0) ++early;
+            } else if (now.has_ended()) {
+                now.end_all();
+            }
+        });
+        net.connect(from, 0, sum, 0).connect(sum, 0, both, 0).connect(from, 0, both, 1).end(both);
+        if (is_declared) net.takes_all(sum).takes_all(both, 0);
+        auto model = net.build();
+        vicus_request_options options = VICUS_REQUEST_OPTIONS_INIT;
+        options.memory_bytes = 1 << 20;
+        for (const char *folder : {static_cast<const char *>(nullptr), "."}) {
+            options.temp_folder = folder;
+            taken = known = 0;
+            model.submit(runtime, options).wait();
+            CHECK(taken == expected && known == expected && early == 0);
+        }
+        options.temp_folder = "no/such/folder";
+        CHECK(thrown<vicus::error>([&] { model.submit(runtime, options).wait(); }).find("no/such/folder") != std::string::npos);
+        options.size = 3;
+        CHECK(thrown<vicus::error>([&] { model.submit(runtime, options); }).find("VICUS_REQUEST_OPTIONS_INIT") != std::string::npos);
+    }
+    vicus::network wrong("wrong");
+    auto box = wrong.add("x", {}, {numbers}, [](turn &) {});
+    auto end = wrong.add("end", {numbers}, {nothing}, [](turn &) {});
+    wrong.connect(box, end).end(end).takes_all(end, 1);
+    CHECK(thrown<vicus::error>([&] { wrong.build(); }).find("no input 1") != std::string::npos);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     vicus::runtime runtime(vicus::options().strategy(argv[1]).set("threads", argv[2]).set("quiet", "yes"));
     runs(runtime);
+    beyond_memory(runtime);
     zero_copy(runtime);
     all_types(runtime);
     errors(runtime);

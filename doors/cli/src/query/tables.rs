@@ -103,7 +103,7 @@ pub(crate) fn shown(tables: &SqlOptions) -> String {
 /// The quoted names behind FROM, JOIN, DESCRIBE and commas with the ending of a table file. Texts in other quotes, and
 /// comments, are passed over.
 fn files_in(statement: &str) -> Vec<String> {
-    const ENDINGS: [&str; 8] = ["csv", "tsv", "parquet", "pq", "arrow", "feather", "ipc", "arrows"];
+    const ENDINGS: [&str; 10] = ["csv", "tsv", "jsonl", "ndjson", "parquet", "pq", "arrow", "feather", "ipc", "arrows"];
     let is_table = |name: &str| {
         let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending))

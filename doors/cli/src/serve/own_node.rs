@@ -32,12 +32,13 @@ impl OwnNode {
         memory: u64,
         temporary: Option<TemporaryFolder>,
     ) -> anyhow::Result<OwnNode> {
+        let overflows = temporary.as_ref().map(TemporaryFolder::overflows);
         let host = PeerHostOptions { memory, temporary, patience: PATIENCE };
         let host = PeerHost::new(service.clone(), PeerData::Store(Arc::clone(store)), host);
         let token = token(None);
         let has_token = token.is_some();
         let nodes = vicus::this_machine().topology.nodes.len();
-        let options = NodeOptions { token, certificate, memory, overflows: None, nodes };
+        let options = NodeOptions { token, certificate, memory, overflows, nodes };
         // Networks run here too, and read and write nothing.
         let paths = Paths::by(|name| Err(format!("{name}: this server's node reads and writes no files")));
         let kinds = Kinds::library().with_paths(paths);

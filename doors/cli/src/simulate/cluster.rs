@@ -258,6 +258,7 @@ fn outcome(
         retries: args.retries,
         seed: args.seed,
         scale: args.scale,
+        memory_bytes: None,
     };
     let set = set(args, text, machines)?;
     let mut goes_on = |_| !interrupt::cancel().is_cancelled();

@@ -139,8 +139,10 @@ class Box:
 
     __module__ = "vicus"
 
-    def __init__(self, function: Callable[..., Any], columns: str | None, frames: str | None) -> None:
-        self._function, self._columns, self._frames = function, columns, frames
+    def __init__(
+        self, function: Callable[..., Any], columns: str | None, frames: str | None, takes_all: bool = False
+    ) -> None:
+        self._function, self._columns, self._frames, self._takes_all = function, columns, frames, takes_all
         self.__name__, self.__doc__ = function.__name__, function.__doc__
 
     def __call__(self, *arguments: Any) -> Any:
@@ -168,17 +170,20 @@ def _same(batch: Any) -> Any:
     return batch
 
 
-def box(columns: str | None = None, *, frames: str | None = None) -> Callable[[Callable[..., Any]], Box]:
+def box(
+    columns: str | None = None, *, frames: str | None = None, takes_all: bool = False
+) -> Callable[[Callable[..., Any]], Box]:
     """Makes a box of a function of one batch, or of a generator of batches: a decorator.
 
     ``columns`` are those of the rows that it sends, with those that it takes in front if you like: ``"n: int64 -> n:
     int64, square: int64"``; without, rows go out as they come in. A batch has Arrow's interface; ``frames="pyarrow"`` or
-    ``"polars"`` makes a frame of it. What is sent may be anything with Arrow's interface.
+    ``"polars"`` makes a frame of it. What is sent may be anything with Arrow's interface. ``takes_all`` says that the box
+    takes all rows before it sends any: another way of the same rows to its reader then holds more as soon as it is full.
     """
     wanted = None if columns is None else _schema(columns.rpartition("->")[2])
     if frames not in (None, "pyarrow", "polars"):
         raise errors.ArgumentError(f'frames is "pyarrow" or "polars", and not {frames!r}')
-    return lambda function: Box(function, wanted, frames)
+    return lambda function: Box(function, wanted, frames, bool(takes_all))
 
 
 class Rows:
@@ -426,10 +431,10 @@ class Network:
             raise errors.ArgumentError(f"{name!r} is no name of a box")
         return self._add("collect", "", name)
 
-    def _parts(self) -> tuple[str, list[tuple[str, Any, str | None]], list[tuple[str, _vicus.Frame]]]:
+    def _parts(self) -> tuple[str, list[tuple[str, Any, str | None, bool]], list[tuple[str, _vicus.Frame]]]:
         for name in [*self._boxes, *self._frames]:
             errors._checked("the name", name)
-        boxes = [(name, made._make, made._columns) for name, made in self._boxes.items()]
+        boxes = [(name, made._make, made._columns, made._takes_all) for name, made in self._boxes.items()]
         return self.text, boxes, list(self._frames.items())
 
     def run(
@@ -439,6 +444,7 @@ class Network:
         threads: int | None = None,
         memory: int | str | None = None,
         most_boxes: int | None = None,
+        temp_folder: str | os.PathLike[str] | None = None,
         trace: str | os.PathLike[str] | None = None,
         trace_last: float | None = None,
         parameters: Mapping[str, object] | None = None,
@@ -453,7 +459,8 @@ class Network:
         node_wait: float = 3.0,
     ) -> Ran:
         """Runs the network: its rows and its counts. ``strategy`` schedules it on threads of its own, ``memory`` bounds
-        what its boxes hold, ``most_boxes`` how many of them live at once if it grows, ``trace`` is a file for :func:`trace`,
+        what its boxes hold, ``temp_folder`` has the files for what they keep beyond (by default the system's folder),
+        ``most_boxes`` bounds how many of them live at once if it grows, ``trace`` is a file for :func:`trace`,
         and ``trace_last`` the seconds before the end that it keeps, with sums of the time before; without it, the first
         events. Ctrl-C, ``timeout`` (seconds) and ``cancel`` end it: a box in Python ends between two of its steps, and one that hears nothing ends unseen on its thread.
 
@@ -467,20 +474,21 @@ class Network:
 
         settings = [(name, str(value)) for name, value in (parameters or {}).items()]
         path = None if trace is None else os.fspath(trace)
+        temporary = None if temp_folder is None else os.fspath(temp_folder)
         if nodes is not None:
             if strategy is not None or trace is not None or trace_last is not None or most_boxes is not None:
                 raise errors.ArgumentError("over nodes there is neither `strategy`, `trace`, `trace_last` nor `most_boxes`")
             return self._run_over(
                 settings, nodes, list(spare_nodes), token, tls_ca, retries, node_silence, node_wait,
-                threads, memory, timeout, cancel,
+                threads, memory, temporary, timeout, cancel,
             )  # fmt: skip
         if token is not None or tls_ca is not None or retries or spare_nodes:
             raise errors.ArgumentError("`token`, `tls_ca`, `retries` and `spare_nodes` are for `nodes`")
         errors._checked("strategy", strategy)
         rows, counts = _vicus.run_network(
-            *self._parts(), settings, strategy, threads, _bytes(memory), _count(most_boxes), path, trace_last, timeout,
-            cancel,
-        )
+            *self._parts(), settings, strategy, threads, _bytes(memory), _count(most_boxes), temporary, path, trace_last,
+            timeout, cancel,
+        )  # fmt: skip
         recorded = None if path is None else Trace(path)
         return Ran({name: Rows(batches) for name, batches in rows}, counts, recorded)
 
@@ -496,6 +504,7 @@ class Network:
         wait: float,
         threads: int | None,
         memory: int | str | None,
+        temp_folder: str | bytes | None,
         timeout: float | None,
         cancel: _vicus.Cancel | None,
     ) -> Ran:
@@ -511,7 +520,7 @@ class Network:
         attached = _attached(self._boxes.items()) if self._boxes else []
         rows, counts, losses = _vicus.run_over_nodes(
             *self._parts(), settings, addresses, spares, token, roots, retries, silence, wait, attached, resolve,
-            threads, _bytes(memory), timeout, cancel,
+            threads, _bytes(memory), temp_folder, timeout, cancel,
         )  # fmt: skip
         return Ran({name: Rows(batches) for name, batches in rows}, counts, None, losses)
 

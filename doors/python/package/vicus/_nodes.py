@@ -113,14 +113,15 @@ def _attached(boxes: Iterable[tuple[str, Box]]) -> list[tuple[str, str]]:
             if pickler is None:
                 wrong = "cloudpickle is not installed in the program that began the network"
             else:
-                code = base64.b64encode(pickler.dumps((box._function, box._columns, box._frames))).decode()
+                code = base64.b64encode(pickler.dumps((box._function, box._columns, box._frames, box._takes_all))).decode()
         except Exception as error:
             wrong = f"it can't be pickled: {error}"
-        functions.append({"name": name, "columns": box._columns, "code": code, "wrong": wrong})
+        told = {"name": name, "columns": box._columns, "takes_all": box._takes_all}
+        functions.append({**told, "code": code, "wrong": wrong})
     return [("python", json.dumps({"environment": _environment(), "functions": functions}))]
 
 
-def _load(text: str) -> list[tuple[str, Callable[[], Any], str | None]]:
+def _load(text: str) -> list[tuple[str, Callable[[], Any], str | None, bool]]:
     """The boxes of the functions that came with a network."""
     import pickle
 
@@ -138,4 +139,7 @@ def _load(text: str) -> list[tuple[str, Callable[[], Any], str | None]]:
 
         return make
 
-    return [(function["name"], made(function), function["columns"]) for function in attached["functions"]]
+    return [
+        (function["name"], made(function), function["columns"], function["takes_all"])
+        for function in attached["functions"]
+    ]

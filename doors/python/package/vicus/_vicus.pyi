@@ -58,13 +58,14 @@ def find(
 def triples(data: Data, pattern: object, graph: object, name: object, cache: TermCache) -> Triples: ...
 def run_network(
     text: str,
-    boxes: Sequence[tuple[str, Any, str | None]],
+    boxes: Sequence[tuple[str, Any, str | None, bool]],
     frames: Sequence[tuple[str, Frame]],
     settings: Sequence[tuple[str, str]],
     strategy: str | None,
     threads: int | None,
     memory: int | None,
     most_boxes: int | None,
+    temp_folder: str | bytes | None,
     trace: str | bytes | None,
     trace_last: float | None,
     timeout: float | None,
@@ -72,7 +73,7 @@ def run_network(
 ) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]]]: ...
 def run_over_nodes(
     text: str,
-    boxes: Sequence[tuple[str, Any, str | None]],
+    boxes: Sequence[tuple[str, Any, str | None, bool]],
     frames: Sequence[tuple[str, Frame]],
     settings: Sequence[tuple[str, str]],
     nodes: Sequence[str],
@@ -86,12 +87,13 @@ def run_over_nodes(
     resolve: Callable[[str], Sequence[str] | None] | None,
     threads: int | None,
     memory: int | None,
+    temp_folder: str | bytes | None,
     timeout: float | None,
     cancel: Cancel | None,
 ) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]], int]: ...
 def show_network(
     text: str,
-    boxes: Sequence[tuple[str, Any, str | None]],
+    boxes: Sequence[tuple[str, Any, str | None, bool]],
     frames: Sequence[tuple[str, Frame]],
     settings: Sequence[tuple[str, str]],
 ) -> tuple[list[str], str, str]: ...

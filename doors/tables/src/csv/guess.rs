@@ -6,7 +6,7 @@ use vicus_sql::SqlType;
 
 /// The types that fit all values so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Guess {
+pub(crate) struct Guess {
     has_value: bool,
     boolean: bool,
     integer: bool,
@@ -16,12 +16,12 @@ pub(super) struct Guess {
 }
 
 impl Guess {
-    pub(super) fn new() -> Guess {
+    pub(crate) fn new() -> Guess {
         Guess { has_value: false, boolean: true, integer: true, double: true, date: true, timestamp: true }
     }
 
     /// Looks at one non-empty value.
-    pub(super) fn see(&mut self, text: &str) {
+    pub(crate) fn see(&mut self, text: &str) {
         self.has_value = true;
         self.boolean &= text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
         if self.integer || self.double {
@@ -37,7 +37,7 @@ impl Guess {
     }
 
     /// The type of the column; text without a value.
-    pub(super) fn kind(self) -> SqlType {
+    pub(crate) fn kind(self) -> SqlType {
         match self {
             _ if !self.has_value => SqlType::Varchar,
             _ if self.boolean => SqlType::Boolean,

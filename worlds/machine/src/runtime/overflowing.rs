@@ -67,8 +67,8 @@ impl TemporaryFiles {
         Ok(Arc::new(TemporaryFiles(Scratch::within(Arc::new(folder), most))))
     }
 
-    /// For a network, in the folder that its user has named; else in the `usual` one, and nowhere if that can't be used,
-    /// since memory alone may do.
+    /// For a network, in the folder that its user has named; else in the `usual` one, and nowhere if that can't be
+    /// used, since memory alone may do.
     ///
     /// ```
     /// use vicus_machine::TemporaryFiles;

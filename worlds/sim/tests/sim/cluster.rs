@@ -29,6 +29,7 @@ fn cluster(machines: usize, threads: usize, seed: Option<u64>) -> Cluster {
         retries: 0,
         seed,
         scale: 1.0,
+        memory_bytes: None,
     }
 }
 
@@ -190,4 +191,24 @@ fn more_machines_are_faster_until_links_are_full() {
     let (slow, bytes) = (wall(4, 0.1), 400_000.0 * 16.0 * 0.75);
     let least = bytes * 8.0 / 0.1;
     assert!((1.0..1.3).contains(&(slow / least)), "{slow} ns, and the links alone take {least}");
+}
+
+/// One way counts all numbers before the other may go on: with bounded memory, the others lie beside it.
+#[test]
+fn a_cluster_of_bounded_memory_keeps_rows_beside_it() {
+    const TEXT: &str = "param to: integer = 0;
+        box n = numbers(to: to);
+        box all = count;
+        box k = map(select: \"CAST(count AS bigint) AS n\");
+        box both = join(on: \"a.n < b.n\", select: \"a.n AS n\");
+        box rows = collect;
+        n -> both.0; n -> all -> k -> both.1; both -> rows;";
+    for seed in 0..10u64 {
+        for memory_bytes in [None, Some(1 << 20)] {
+            let bounded = Cluster { memory_bytes, ..cluster(1, 2, Some(seed)) };
+            let outcome = simulate(TEXT, 200_000, &bounded, &costs()).unwrap_or_else(|error| panic!("{seed}: {error}"));
+            let expected: Vec<Vec<i64>> = (0..200_000).map(|n| vec![n]).collect();
+            assert_eq!(rows(&outcome), expected, "seed {seed}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use vicus_flow::{
     Arrivals, BoxModel, Envelope, Expansion, FragmentBuilder, Model, ModelBuilder, Schema, Type, library,
 };
-use vicus_sim::{Rehearsal, Replay, ReplayOptions};
+use vicus_sim::{Reenactment, Rehearsal, Replay, ReplayError, ReplayOptions};
 
 /// Halves its numbers until all are odd: a box for each time.
 fn odd() -> BoxModel {
@@ -79,5 +79,7 @@ fn a_network_grows_in_virtual_time_and_its_trace_names_the_new_boxes() {
         }
         let replay = Replay::of(&trace, &ReplayOptions::default()).unwrap();
         assert!(replay.recorded_ns > 0.0);
+        let enacted = Reenactment::of(&trace, &ReplayOptions::default()).unwrap_err();
+        assert!(matches!(enacted, ReplayError::Grown { .. }), "seed {seed}: {enacted}");
     }
 }

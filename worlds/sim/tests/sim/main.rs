@@ -5,7 +5,10 @@ mod cluster;
 mod growing;
 mod kernels;
 mod memory;
+#[path = "../../../../core/flow/tests/flow/networks.rs"]
+mod networks;
 mod papers;
+mod random_networks;
 mod recorded;
 mod reenact;
 mod shares;
