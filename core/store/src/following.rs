@@ -279,16 +279,34 @@ impl Store {
         lock(&self.published).recent.get_or_insert_default();
     }
 
-    /// The data up to a record, if readers see it, or have seen it lately and it was to be kept. A merge gives the same
-    /// data other numbers of terms: `is_it` says which one is wanted.
+    /// The data up to a record, if readers see it, or if states from about that time were to be kept. Records that came
+    /// together have no states between them: such a state is made anew, of the one before and the log's records. A
+    /// merge gives the same data other numbers of terms: `is_it` says which one is wanted.
     pub fn recent_snapshot(&self, sequence: u64, is_it: impl Fn(&Snapshot) -> bool) -> Option<Arc<Snapshot>> {
-        let published = lock(&self.published);
-        let recent = published.recent.iter().flatten().rev().map(|(snapshot, number)| (snapshot, *number));
-        let all = std::iter::once((&published.snapshot, published.number)).chain(recent);
-        let found: Vec<Arc<Snapshot>> =
-            all.filter(|(_, number)| *number == sequence).map(|(snapshot, _)| Arc::clone(snapshot)).collect();
-        drop(published);
-        found.into_iter().find(|snapshot| is_it(snapshot))
+        let mut found: Vec<(Arc<Snapshot>, u64)> = {
+            let published = lock(&self.published);
+            let mut all = vec![(Arc::clone(&published.snapshot), published.number)];
+            all.extend(published.recent.iter().flatten().rev().cloned());
+            all
+        };
+        // The newest ones before, or at, the record: several if there was a merge.
+        found.retain(|(_, number)| *number <= sequence);
+        let nearest = found.iter().map(|(_, number)| *number).max()?;
+        found.retain(|(_, number)| *number == nearest);
+        let made = |snapshot| self.made_of_log(snapshot, nearest, sequence);
+        found.into_iter().filter_map(|(snapshot, _)| made(snapshot)).find(|snapshot| is_it(snapshot))
+    }
+
+    /// A state and the records behind it. `None` if the log has them no more, or not yet.
+    fn made_of_log(&self, state: Arc<Snapshot>, after: u64, last: u64) -> Option<Arc<Snapshot>> {
+        if after == last {
+            return Some(state);
+        }
+        let part = lock(&self.state).files.log().part(after + 1, None)?;
+        let (records, _) = part.read(usize::MAX).ok()?;
+        let wanted = records.get(..usize::try_from(last - after).ok()?)?;
+        let numbered = wanted.iter().zip(after + 1..).map(|(record, number)| (&record[..], number));
+        replayed(state, self.hash_key, numbered, &Interrupt::never()).ok()
     }
 
     /// The data that readers see, and its place in the store's history.

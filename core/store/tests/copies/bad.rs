@@ -81,6 +81,27 @@ fn a_follower_has_what_the_writer_has_and_takes_no_changes() {
     assert!(check(&disk.process(3), &mut |_, _| {}).is_ok());
 }
 
+/// What happened: a follower that had got many records at once had no state between them, and a query for one of these made
+/// no part there.
+#[test]
+fn a_follower_has_the_states_between_records_that_came_together() {
+    let (_, writer, _, follower) = pair();
+    follower.keep_recent();
+    let states: Vec<_> = (3..40)
+        .map(|value| {
+            insert(&writer, value..value + 1);
+            writer.numbered_snapshot()
+        })
+        .collect();
+    assert_eq!(step(&follower, &writer).unwrap(), Followed::Appended(37));
+    for (state, number) in &states {
+        let same = |snapshot: &vicus_rdf::Snapshot| snapshot.fingerprint() == state.fingerprint();
+        let found = follower.recent_snapshot(*number, same).unwrap_or_else(|| panic!("{number}"));
+        assert_eq!(values(&found), range(0..*number));
+    }
+    assert!(follower.recent_snapshot(41, |_| true).is_none() && follower.recent_snapshot(2, |_| true).is_none());
+}
+
 /// A load is in no record, so a copy with all records before it needs the base.
 #[test]
 fn data_that_was_loaded_comes_with_a_base_and_what_follows_it_by_records() {
