@@ -68,8 +68,11 @@ const LINKING: [&str; 34] = [
     "XOR",
 ];
 
+/// Frames of the parser are so many times as large without optimisation.
+pub(crate) const LARGER: usize = if cfg!(unoptimised) { 8 } else { 1 };
+
 /// Bytes of stack for a level of the parser.
-const PARSED_LEVEL: usize = 48 << 10;
+const PARSED_LEVEL: usize = LARGER * (48 << 10);
 
 /// Levels of the parser for a text without brackets.
 const FEW: usize = 64;
@@ -156,7 +159,7 @@ pub fn parse_until(text: &str, options: &StatementLimits, ends: Option<Ends>) ->
         other => {
             let name = of_levels(levels, PARSED_LEVEL / 8, || other.to_string());
             let verb = name.split_whitespace().next().unwrap_or("this statement").to_owned();
-            of_levels(levels, LEVEL, move || drop(other));
+            of_levels(levels, LARGER * LEVEL, move || drop(other));
             let start = text.len() - text.trim_start().len();
             Err(SqlError::unsupported(
                 SourcePosition::at(text, start),

@@ -4,7 +4,7 @@ use crate::bind::bind;
 use crate::error::SqlError;
 use crate::lower::lower;
 use crate::optimise::optimise;
-use crate::parse::ParsedStatement;
+use crate::parse::{LARGER, ParsedStatement};
 use crate::relation::Columns;
 use crate::table::Catalogue;
 use crate::types::SqlType;
@@ -100,7 +100,7 @@ fn planned(
 }
 
 /// Bytes of stack for a level of the text's tree.
-pub(crate) const LEVEL_BYTES: usize = 4096;
+pub(crate) const LEVEL_BYTES: usize = LARGER * 4096;
 
 /// About how many bytes a box and an operator take.
 pub(crate) const BOX_BYTES: usize = 2048;

@@ -695,16 +695,16 @@ pub(crate) fn connect(
     }
 }
 
-/// A node that is there answers within this time, whatever it works on.
+/// A node answers within this time, also a busy one.
 pub(crate) fn patience(options: &LeadOptions) -> Duration {
     options.silence.max(Duration::from_secs(1))
 }
 
 /// Why a node is not talked to.
 enum Ungreeted {
-    /// It says nothing.
+    /// Nothing comes from it.
     Silent,
-    /// It refuses, or is no node, for this reason.
+    /// A reason: its refusal, or no node is there.
     Refused(String),
 }
 

@@ -133,7 +133,7 @@ impl Operator for Outlet {
     }
 }
 
-/// An encoder of a crossing's rows. Of a dictionary that has grown it sends what is new.
+/// An encoder of a crossing's rows. It sends the new values of a dictionary alone.
 fn encoder_of(schema: &arrow_schema::Schema) -> Result<StreamEncoder, ArrowError> {
     let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
     StreamEncoder::try_new_with_options(schema, options)
@@ -392,7 +392,7 @@ mod tests {
     use arrow_array::types::Int32Type;
     use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
 
-    /// A dictionary of a thousand texts crosses once, and then what it has grown by.
+    /// A dictionary of a thousand texts crosses once, and then two new texts.
     #[test]
     fn a_dictionary_crosses_by_what_is_new() {
         let texts: Vec<String> = (0..1_002).map(|number| format!("{number:>100}")).collect();

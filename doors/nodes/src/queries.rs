@@ -103,7 +103,7 @@ const LEFT_OUT: Duration = Duration::from_secs(5);
 /// The bytes that the network is measured with.
 const MEASURED: usize = 1 << 20;
 
-/// They take no longer than this on a network that is worth to be shared.
+/// The longest time for them: a slower network is not worth its use.
 const TRANSFER: Duration = Duration::from_secs(10);
 
 /// While a query waits for nodes, it looks so often whether it goes on.
@@ -166,7 +166,7 @@ impl QueryNodes {
         back.iter().for_each(|address| tell(format!("{address}: it shares the work of queries again")));
     }
 
-    /// Measures a node that was left out, on a thread of its own: one that says nothing takes seconds. Without a thread
+    /// Measures a node on a thread of its own, behind a time without it: a silent one takes seconds. Without a thread
     /// it is left out for some time more.
     fn look_for(&self, address: String) {
         let (nodes, options, tell) = (Arc::clone(&self.nodes), self.options.lead.clone(), self.tell.clone());

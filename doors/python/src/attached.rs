@@ -1,7 +1,7 @@
-//! What the interpreter keeps for a thread of a runtime, which stays between two calls of Python's code.
+//! States of the interpreter for the threads of a runtime. They stay between two calls of Python's code.
 //!
-//! Python makes a state for a thread that it has not seen, with a piece of its stack that is mapped and unmapped. For a
-//! box that is called with each envelope, that took longer than the call; an unmapping interrupts all other threads.
+//! Python makes a state for a thread at its first call, maps a piece of its stack, and unmaps it behind the call. A box
+//! is called with each envelope: this took longer than the box's code, and an unmapping interrupts all other threads.
 
 use pyo3::ffi::{PyGILState_Ensure, PyGILState_Release, PyGILState_STATE};
 use pyo3::prelude::*;
@@ -43,14 +43,14 @@ thread_local! {
     static KEPT: KeptState = Python::attach(KeptState::new);
 }
 
-/// Like [`Python::attach`], for threads that call Python's code again and again.
+/// [`Python::attach`] for threads with many calls of Python's code.
 pub(crate) fn attach<T>(call: impl FnOnce(Python<'_>) -> T) -> T {
-    // A thread that ends has none any more.
+    // A thread at its end has none any more.
     let _ = KEPT.try_with(|_| ());
     Python::attach(call)
 }
 
-/// From now on threads that end leave their states to the interpreter, which is about to end.
+/// From now on threads leave their states behind: the interpreter is about to end.
 pub(crate) fn leave_states() {
     ENDS.store(true, Ordering::Release);
 }

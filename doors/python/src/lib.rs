@@ -10,7 +10,7 @@
 //!  options.rs      the options of a query
 //!  rows.rs         an answer: tuples of terms, or a stream of Arrow
 //!  frames.rs       frames of others as tables of SQL
-//!  attached.rs     what the interpreter keeps for a thread of a runtime
+//!  attached.rs     states of the interpreter for the threads of a runtime
 //!  pipes.rs        pipes whose other end may be silent
 //!  transaction.rs  several updates as one, on a thread of its own
 //!  runtime.rs      threads under a strategy, placed arrays

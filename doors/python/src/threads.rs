@@ -105,7 +105,7 @@ impl OwnThreads {
         OwnThreads(Some(runtime))
     }
 
-    /// What they have recorded, if they have. Ends them: the caller has no interpreter.
+    /// Ends them, and gives their records, if there are some. The caller has no interpreter.
     pub(crate) fn into_trace(mut self) -> Option<Trace> {
         self.0.take().and_then(Runtime::trace)
     }

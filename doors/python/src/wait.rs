@@ -197,9 +197,8 @@ impl Drop for UnfinishedWork {
     }
 }
 
-/// The interpreter is about to end: waits until no such work is left, but no longer than so many seconds, or a minute.
-/// An interpreter that ends takes its threads down where they next want it, and Rust's frames bear that no more than the
-/// process's end.
+/// The interpreter is about to end: waits until no such work is left, for so many seconds or a minute at most. Then
+/// threads are taken down where they next want it, and Rust's frames bear that no more than the process's end.
 #[pyfunction]
 pub(crate) fn wait_for_unfinished(py: Python<'_>, seconds: f64) -> PyResult<()> {
     let until = until(seconds).map_err(|failure| exception(py, failure, None))?;

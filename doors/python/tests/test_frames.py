@@ -237,7 +237,7 @@ def test_parameters_of_sql_are_values() -> None:
         assert ask(text, **bind)["n"] == [own.execute(text, bind).fetchone()[0]]
     with pytest.raises(vicus.SyntaxError, match="no value is given for .other"):
         ask("SELECT $other AS n")
-    with pytest.raises(vicus.QueryError, match="given for .more, which the statement does not have"):
+    with pytest.raises(vicus.QueryError, match="given for .more, and the statement has no such parameter"):
         ask("SELECT 1 AS n", more=1)
     with pytest.raises(vicus.SyntaxError, match="write .name"):
         ask("SELECT ? AS n")

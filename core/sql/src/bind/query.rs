@@ -4,6 +4,7 @@ use super::{Aggregates, Binder, Bound, Cte, Output, Scope, aggregate, is_name};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::evaluate::{Room, constant};
 use crate::expression::{ColumnId, Expr, Function};
+use crate::parse::LARGER;
 use crate::relation::{Op, Relation, SortBy};
 use crate::types::{SqlType, Value};
 use sqlparser::ast::{self, Spanned};
@@ -613,7 +614,7 @@ impl<'a> Binder<'a> {
             ast::Expr::Nested(inner) => self.name_of(inner),
             other => {
                 const LONGEST: usize = 64;
-                let text = of_levels(self.parsed.levels(), 4096, || other.to_string());
+                let text = of_levels(self.parsed.levels(), LARGER * 4096, || other.to_string());
                 (text.chars().take(LONGEST).collect(), false)
             }
         }

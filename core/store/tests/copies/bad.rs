@@ -81,8 +81,8 @@ fn a_follower_has_what_the_writer_has_and_takes_no_changes() {
     assert!(check(&disk.process(3), &mut |_, _| {}).is_ok());
 }
 
-/// What happened: a follower that had got many records at once had no state between them, and a query for one of these made
-/// no part there.
+/// What happened: a follower had got many records at once and had no state between them. A query for one of these
+/// made no part there.
 #[test]
 fn a_follower_has_the_states_between_records_that_came_together() {
     let (_, writer, _, follower) = pair();

@@ -9,8 +9,8 @@
 //! IRIs, blank nodes and literals are texts here, as in CSV results; a column of terms that are all integers or all
 //! truth values is one of `bigint` or `boolean`, and a column of other numbers is one of `double`.
 //!
-//! A value given for a name ([`SessionOptions::given`]) is the parameter `$name` of the statement: a literal of a type that
-//! SQL has too is a value of this type, and any other term is a text.
+//! A value given for a name ([`SessionOptions::given`]) is the parameter `$name` of the statement: a literal of a
+//! type of SQL is a value of this type, and any other term is a text.
 
 use super::sparql::sparql;
 use super::{CheckedText, LanguageOptions, QueryLanguage, Question, TextReading};
@@ -110,7 +110,7 @@ impl QueryLanguage for SqlTexts {
         let tables = SqlTables { files, call, held, refused: RefCell::default(), unused };
         let prepared = call.plan_in(&Sql { catalogue: &tables }, checked.parsed::<ParsedStatement>(), checked);
         if let (Ok(_), Some(name)) = (&prepared, tables.unused.borrow().first()) {
-            let message = format!("a value is given for ${name}, which the statement does not have");
+            let message = format!("a value is given for ${name}, and the statement has no such parameter");
             return Err(Error::Query(TextError::new(TextErrorKind::Wrong, SourcePosition::default(), message)));
         }
         match tables.refused.take() {
@@ -207,7 +207,7 @@ impl Catalogue for SqlTables<'_> {
     }
 }
 
-/// A term as a value of SQL: a literal of a type that SQL has too, or else a text.
+/// A term as a value of SQL: of the literal's type, if SQL has it, else a text.
 fn value_of_term(term: &Term) -> Result<(vicus_sql::Value, SqlType), String> {
     let text = |text: &str| Ok((vicus_sql::Value::Varchar(Arc::from(text)), SqlType::Varchar));
     let literal = match term {

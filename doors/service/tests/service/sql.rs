@@ -59,7 +59,7 @@ fn values_by_names_are_parameters() {
     for (text, given, told, column) in [
         ("SELECT 1, $q AS n", typed("1", "int"), "no value is given for $q", 11),
         ("SELECT  $p AS n", typed("many", "int"), "the parameter $p: `many` is no bigint", 9),
-        ("SELECT 1 AS n", typed("1", "int"), "given for $p, which the statement does not have", 0),
+        ("SELECT 1 AS n", typed("1", "int"), "given for $p, and the statement has no such parameter", 0),
         ("SELECT ? AS n", typed("1", "int"), "write $name", 8),
         ("SELECT $p AS n", oxrdf::BlankNode::new_unchecked("b").into(), "neither an IRI nor a literal", 8),
     ] {

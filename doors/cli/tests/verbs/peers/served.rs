@@ -201,8 +201,8 @@ fn a_follower_is_a_node_too() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// What happened: a follower that had one record more than a query was asked for made no part of it, and was left out for
-/// seconds: under steady writes, nearly always.
+/// What happened: a follower with one record more than a query read made no part of it, and was left out for seconds:
+/// under steady writes, nearly always.
 #[test]
 fn a_follower_shares_queries_while_the_writer_writes() {
     let folder = folder("served-writing");
