@@ -101,7 +101,7 @@ def test_functions_of_another_environment_are_refused() -> None:
     [(_, text)] = _nodes._attached([("f", vicus.box()(lambda batch: batch))])
     attached = json.loads(text)
     attached["environment"] = "cpython 2.7"
-    [(_, make, _)] = _nodes._load(json.dumps(attached))
+    [(_, make, *_)] = _nodes._load(json.dumps(attached))
     with pytest.raises(vicus.NetworkError, match=r"of cpython 2\.7, and this node has"):
         make()
 

@@ -29,7 +29,8 @@ impl<'a> Binder<'a> {
 
     fn parameter(&self, written: &str, place: SourcePosition) -> Result<Expr, SqlError> {
         let Some(name) = written.strip_prefix(['$', ':']).filter(|name| !name.is_empty()) else {
-            return Err(SqlError::unsupported(place, "a parameter without a name: write $name or :name"));
+            let message = "a parameter without a name is not supported: write $name or :name";
+            return Err(SqlError::new(SqlErrorKind::Unsupported, place, message));
         };
         match self.catalogue.parameter(name) {
             Some(Ok((value, kind))) => Ok(Expr::Literal(value, kind)),

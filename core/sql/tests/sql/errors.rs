@@ -77,6 +77,19 @@ fn wrong_types_and_places_are_named() {
 }
 
 #[test]
+fn parameters_have_names_and_values() {
+    let nameless = "a parameter without a name is not supported: write $name or :name";
+    assert_eq!(error("SELECT 1, ?"), (1, 11, nameless.to_owned(), SqlErrorKind::Unsupported));
+    for (text, column) in [("SELECT $n", 8), ("SELECT 1 LIMIT :n", 16)] {
+        let found = error(text);
+        assert_eq!(
+            (found.0, found.1, &found.2[..24]),
+            (1, column, "no value is given for $n".replace('$', &text[column - 1..column]).as_str())
+        );
+    }
+}
+
+#[test]
 fn what_is_not_supported_is_named() {
     for (text, what) in [
         ("SELECT ROW_NUMBER() OVER (ORDER BY id) FROM people", "a window (OVER) such as that of row_number"),
@@ -88,7 +101,6 @@ fn what_is_not_supported_is_named() {
         ("SELECT * FROM people, LATERAL (SELECT 1) AS x", "LATERAL"),
         ("INSERT INTO people VALUES (1)", "INSERT (only SELECT, SHOW TABLES and DESCRIBE can be asked)"),
         ("SELECT id = ANY (SELECT 1) FROM people", "ANY and ALL"),
-        ("SELECT ?", "a parameter"),
         ("SELECT id FROM people WHERE UNNEST([id]) = 1", "UNNEST elsewhere than in SELECT and FROM"),
         ("SELECT UNNEST([1]), UNNEST([2])", "a second UNNEST in one SELECT"),
         ("SELECT UNNEST([1]), COUNT(*) FROM people", "UNNEST beside aggregates or GROUP BY"),
