@@ -68,6 +68,27 @@ test_python() {
   )
 }
 
+# Nodes and copies on a Ray cluster of three machines, all of them here, and the page of the book about it.
+test_ray() {
+  if ! command -v python3 >/dev/null || ! python3 -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))'; then
+    skipped+=("ray (python3 from 3.10 on, with venv)")
+    return
+  fi
+  local folder="$target/python" python="$target/python/ray/bin/python"
+  mkdir -p "$folder"
+  if ! virtual_environment "$folder/ray" || ! "$python" -m pip install --quiet --disable-pip-version-check \
+    -r doors/python/tests/tools.txt -r doors/python/tests/ray.txt; then
+    skipped+=("ray (pip fetches those in doors/python/tests/ray.txt)")
+    return
+  fi
+  setup
+  say "networks and copies on Ray"
+  cargo build "${locked[@]}" --release -p vicus-python
+  python_package "$folder/site" "$target/release/lib_vicus.so"
+  PYTHONPATH="$(readlink -f "$folder/site")" PYTHONDONTWRITEBYTECODE=1 \
+    "$python" -m pytest -q -p no:cacheprovider doors/python/tests/test_ray.py
+}
+
 # Makes what is released for Python: a wheel and a source distribution.
 wheel() {
   local output=dist profile=dist here="" quick="" arguments=() triple folder="$target/python" made version size file

@@ -1,6 +1,7 @@
 //! Base files: a snapshot's sections in one file; written by loading, merging and copying, and read in place.
 
 use crate::error::StoreError;
+use crate::following::MergePoint;
 use crate::store::{KIND, State, Store, never, replayed};
 use crate::transaction::Ask;
 use crate::turn::{TicketGuard, lock};
@@ -30,8 +31,11 @@ const SHARE_OF_BYTES: u64 = 16;
 const FEWEST_RECORDS: u64 = 1 << 14;
 const SHARE_OF_RECORDS: usize = 512;
 
-/// A merge is due when this part of these numbers was changed and no more changes come.
-const WHEN_IDLE: usize = 16;
+/// A merge is due when this share of these numbers was changed and no more changes come.
+const WHEN_IDLE: f64 = 1.0 / 16.0;
+
+/// A follower merges by itself at this multiple of these numbers: the copy that it follows may be unable to.
+const ALONE: f64 = 4.0;
 
 /// A section of a base file, as core/rdf reads it.
 #[derive(Debug)]
@@ -187,20 +191,29 @@ impl Store {
 
     /// Whether enough was changed since the last [`Store::merge`] for another one to pay, even if undone since: each
     /// change makes reading or opening take longer, and a merge takes time for all of the data, divided among many
-    /// changes in this way.
+    /// changes in this way. A follower's is due when the copy that it follows has merged, and without that when there
+    /// are several times as many changes.
     pub fn is_merge_due(&self) -> bool {
-        self.has_changes(1)
+        self.is_due(1.0)
     }
 
     /// Whether a merge pays when the machine has nothing else to do.
     pub fn is_merge_due_when_idle(&self) -> bool {
-        self.has_changes(WHEN_IDLE)
+        self.is_due(WHEN_IDLE)
     }
 
-    /// Whether there is this part of the changes that make a merge due.
-    fn has_changes(&self, part: usize) -> bool {
+    fn is_due(&self, share: f64) -> bool {
+        let point = lock(&self.state).merge_point();
+        match point {
+            MergePoint::Own => self.has_changes(share),
+            MergePoint::Awaited => self.has_changes(ALONE),
+            MergePoint::Followed(_) => true,
+        }
+    }
+
+    /// Whether there is this share of the changes that make a merge due.
+    fn has_changes(&self, share: f64) -> bool {
         let snapshot = self.snapshot();
-        let fewest = FEWEST.max(snapshot.len() / SHARE) / part;
         let (log, records, base) = {
             let mut state = lock(&self.state);
             let durable = state.files.log().durable();
@@ -208,16 +221,19 @@ impl Store {
             let base: u64 = manifest.files.iter().map(|entry| entry.fingerprint.bytes).sum();
             (state.log_bytes, durable - manifest.included, base)
         };
+        let part = |fewest: u64| (fewest as f64 * share) as u64;
+        let fewest = part(FEWEST.max(snapshot.len() / SHARE) as u64);
         // A quad of a named graph is in both.
-        snapshot.index(Order::Gspo).change_count() >= fewest
+        snapshot.index(Order::Gspo).change_count() as u64 >= fewest
             // Terms stay when their quads go. A quad has four at most.
-            || snapshot.fresh().len() >= 4 * fewest
-            || records >= FEWEST_RECORDS.max((snapshot.len() / SHARE_OF_RECORDS) as u64) / part as u64
-            || log >= FEWEST_BYTES.max(base / SHARE_OF_BYTES) / part as u64
+            || snapshot.fresh().len() as u64 >= 4 * fewest
+            || records >= part(FEWEST_RECORDS.max((snapshot.len() / SHARE_OF_RECORDS) as u64))
+            || log >= part(FEWEST_BYTES.max(base / SHARE_OF_BYTES))
     }
 
-    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing,
-    /// and returns `false`, if there are no changes since the last one. `pause` is called now and then with the number
+    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. A follower merges
+    /// those that the copy that it follows has merged, if that is known. Does nothing, and returns `false`, if there
+    /// are no changes since the last one. `pause` is called now and then with the number
     /// of bytes written so far; it may [give up](vicus_flow::give_up), and then the store is unchanged.
     ///
     /// # Errors
@@ -257,38 +273,52 @@ impl Store {
     }
 
     fn merge_now(&self, pause: &mut dyn FnMut(u64), bases: TicketGuard<'_>, ask: &Ask) -> Result<bool, StoreError> {
-        let (begun, included) = {
+        let point = lock(&self.state).merge_point();
+        let earlier = match point {
+            MergePoint::Followed(record) => self.snapshot_at(record)?.map(|snapshot| (snapshot, record)),
+            MergePoint::Own | MergePoint::Awaited => None,
+        };
+        let (begun, included, between) = {
             let mut state = lock(&self.state);
-            let included = state.files.log().durable();
-            if included == state.files.manifest().included {
+            let last = state.files.log().durable();
+            if last == state.files.manifest().included {
                 return Ok(false);
             }
             state.since = Some(Vec::new());
             // So the files before this can go when the base has their content.
             state.files.log().rotate();
-            (state.durable(&self.published), included)
+            match earlier {
+                Some((snapshot, record)) if record < last => (snapshot, record, state.files.log().part(record + 1, None)),
+                Some((snapshot, record)) => (snapshot, record, None),
+                None => (state.durable(&self.published), last, None),
+            }
         };
         let _collecting = Collecting(self);
-        self.merge_from(&begun, included, pause, ask, &bases).map(|()| true)
+        let between = between.map_or(Ok(Vec::new()), |part| part.read(usize::MAX).map(|(records, _)| records))?;
+        self.merge_from(&Begun { snapshot: begun, included, between }, pause, ask, &bases).map(|()| true)
     }
 
     fn merge_from(
         &self,
-        begun: &Snapshot,
-        included: u64,
+        begun: &Begun,
         pause: &mut dyn FnMut(u64),
         ask: &Ask,
         _bases: &TicketGuard<'_>,
     ) -> Result<(), StoreError> {
-        let merged = self.united(&[begun], pause)?;
+        let Begun { snapshot, included, between } = begun;
+        let merged = self.united(&[snapshot], pause)?;
         let (entry, snapshot) = self.write_base(&merged, pause)?;
         drop(merged);
+        let numbered = between.iter().zip(included + 1..).map(|(record, number)| (&record[..], number));
+        let snapshot = replayed(snapshot, self.hash_key, numbered, &Interrupt::never())
+            .inspect_err(|_| lock(&self.state).files.give_up())?;
+        let first = included + between.len() as u64 + 1;
         // Later records are applied in two passes: most of them while writers go on, then the few that came during the
         // first pass.
         let mut applied = 0;
         let mut apply = |snapshot: Arc<Snapshot>| {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
-            let numbers = included + applied as u64 + 1..;
+            let numbers = first + applied as u64..;
             applied += records.len();
             let records = records.iter().map(|record| &**record).zip(numbers);
             replayed(snapshot, self.hash_key, records, &Interrupt::never())
@@ -300,8 +330,9 @@ impl Store {
         });
         let (snapshot, _writing) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
         let mut state = lock(&self.state);
-        state.publish(Some(included), entry)?;
-        state.log_bytes = state.since.iter().flatten().map(|record| record.len() as u64).sum();
+        state.publish(Some(*included), entry)?;
+        let lengths = state.since.iter().flatten().map(|record| record.len());
+        state.log_bytes = lengths.chain(between.iter().map(Vec::len)).map(|length| length as u64).sum();
         let before = state.rebased(snapshot, &self.published);
         drop(state);
         drop(before);
@@ -363,6 +394,15 @@ pub fn copy(
             Err(error)
         }
     }
+}
+
+/// The data that a merge is made of.
+struct Begun {
+    snapshot: Arc<Snapshot>,
+    /// Their last record.
+    included: u64,
+    /// The records behind it that were durable when the merge began.
+    between: Vec<Vec<u8>>,
 }
 
 /// While records are kept for a merge: a merge that has ended, even by a panic, needs none.

@@ -8,6 +8,7 @@ use crate::store::{KIND, State, Store, StorePlace, Waiter, never, replayed, snap
 use crate::sync::Mutex;
 use crate::turn::lock;
 use std::collections::{BTreeMap, VecDeque};
+use std::iter;
 use std::sync::Arc;
 use vicus_disk::{Epoch, EpochStart, Fetched, Fetching, Fingerprint, LogPlace};
 use vicus_files::File;
@@ -58,6 +59,8 @@ pub(crate) struct Copies {
     awaited: VecDeque<Awaited>,
     /// Why the files may differ from what is known of them, until they are cut or replaced again.
     unsettled: Option<StoreError>,
+    /// The base of the copy that is followed has all records up to this one.
+    merged_there: u64,
 }
 
 /// This many followers are remembered.
@@ -90,6 +93,17 @@ impl Copies {
     }
 }
 
+/// How far a store's next merge goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MergePoint {
+    /// The store writes: to its last record, when that pays.
+    Own,
+    /// The copy that it follows has not merged behind the base here, as far as it is known and the records are here.
+    Awaited,
+    /// The copy that it follows has merged up to this record.
+    Followed(u64),
+}
+
 /// The callers with an outcome, and data that readers don't see any more: for the time when the state is not locked.
 pub(crate) type Told = (Vec<u64>, Vec<Arc<Snapshot>>);
 
@@ -115,6 +129,17 @@ impl State {
     /// Whether the files are as they are known.
     pub(crate) fn check_settled(&self) -> Result<(), StoreError> {
         self.copies.unsettled.clone().map_or(Ok(()), Err)
+    }
+
+    /// How far its next merge goes. A follower merges where the copy that it follows has: then terms have the same ids
+    /// in both, and one may run parts of the other's queries.
+    pub(crate) fn merge_point(&mut self) -> MergePoint {
+        let mergeable = self.files.manifest().included + 1..=self.files.log().durable();
+        match self.copies.merged_there {
+            _ if !self.files.lineage().follows => MergePoint::Own,
+            there if mergeable.contains(&there) => MergePoint::Followed(there),
+            _ => MergePoint::Awaited,
+        }
     }
 
     /// Notes records that begin an epoch.
@@ -282,19 +307,32 @@ impl Store {
     /// The data up to a record, if readers see it, or if states from about that time were to be kept. Records that came
     /// together have no states between them: such a state is made anew, of the one before and the log's records. A
     /// merge gives the same data other numbers of terms: `is_it` says which one is wanted.
-    pub fn recent_snapshot(&self, sequence: u64, is_it: impl Fn(&Snapshot) -> bool) -> Option<Arc<Snapshot>> {
-        let mut found: Vec<(Arc<Snapshot>, u64)> = {
-            let published = lock(&self.published);
-            let mut all = vec![(Arc::clone(&published.snapshot), published.number)];
-            all.extend(published.recent.iter().flatten().rev().cloned());
-            all
-        };
+    pub fn recent_snapshot(&self, sequence: u64, mut is_it: impl FnMut(&Arc<Snapshot>) -> bool) -> Option<Arc<Snapshot>> {
         // The newest ones before, or at, the record: several if there was a merge.
-        found.retain(|(_, number)| *number <= sequence);
-        let nearest = found.iter().map(|(_, number)| *number).max()?;
-        found.retain(|(_, number)| *number == nearest);
-        let made = |snapshot| self.made_of_log(snapshot, nearest, sequence);
-        found.into_iter().filter_map(|(snapshot, _)| made(snapshot)).find(|snapshot| is_it(snapshot))
+        let (nearest, found): (u64, Vec<Arc<Snapshot>>) = {
+            let published = lock(&self.published);
+            let newest = (&published.snapshot, published.number);
+            let kept = published.recent.iter().flatten().rev().map(|(snapshot, number)| (snapshot, *number));
+            let all = || iter::once(newest).chain(kept.clone()).filter(|(_, number)| *number <= sequence);
+            let nearest = all().map(|(_, number)| number).max()?;
+            (nearest, all().filter(|(_, number)| *number == nearest).map(|(state, _)| Arc::clone(state)).collect())
+        };
+        found.into_iter().filter_map(|state| self.made_of_log(state, nearest, sequence)).find(|state| is_it(state))
+    }
+
+    /// The data up to a durable record behind the base. `None` if the log does not have the records before it.
+    pub(crate) fn snapshot_at(&self, sequence: u64) -> Result<Option<Arc<Snapshot>>, StoreError> {
+        if let Some(found) = self.recent_snapshot(sequence, |_| true) {
+            return Ok(Some(found));
+        }
+        let (base, included) = {
+            let state = lock(&self.state);
+            let manifest = state.files.manifest().clone();
+            let bases = manifest.files.iter().map(|entry| state.files.open_checked_base(&entry.name));
+            let bases: Vec<_> = bases.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+            (base::open(&bases, &manifest)?, manifest.included)
+        };
+        Ok(self.made_of_log(Arc::new(base), included, sequence))
     }
 
     /// A state and the records behind it. `None` if the log has them no more, or not yet.
@@ -373,16 +411,17 @@ impl Store {
         let mut tries = 0;
         loop {
             let mut state = lock(&self.state);
-            let standing = state.standing();
+            let (standing, included) = (state.standing(), state.files.manifest().included);
+            let answer = |content| standing.answer(ask, included, content);
             let from = match standing.decide(ask) {
                 CopyDecision::Refuse(why) => {
                     let is_newer = ask.store == standing.store && ask.known() > standing.known();
                     let told = if is_newer && may_end { state.promise(ask.known())? } else { Vec::new() };
                     drop(state);
                     self.told(told);
-                    return Ok(standing.answer(ask, Content::Refused(why)));
+                    return Ok(answer(Content::Refused(why)));
                 }
-                CopyDecision::Cut(after) => return Ok(standing.answer(ask, Content::Cut(after))),
+                CopyDecision::Cut(after) => return Ok(answer(Content::Cut(after))),
                 CopyDecision::Records(from) => from,
             };
             let place = state.note_follower(ask);
@@ -391,16 +430,16 @@ impl Store {
             drop(state);
             self.confirmed(told);
             if from > standing.last {
-                return Ok(standing.answer(ask, Content::Records(Vec::new())));
+                return Ok(answer(Content::Records(Vec::new())));
             }
-            let Some(part) = part else { return Ok(standing.answer(ask, Content::Base)) };
+            let Some(part) = part else { return Ok(answer(Content::Base)) };
             match part.read(most_bytes) {
                 Ok((records, place)) => {
                     if let Some(follower) = lock(&self.state).copies.followers.get_mut(&ask.copy) {
                         follower.place = place;
                     }
                     let content = if records.is_empty() { Content::Base } else { Content::Records(records) };
-                    return Ok(standing.answer(ask, content));
+                    return Ok(answer(content));
                 }
                 // A merge has removed the file meanwhile.
                 Err(vicus_disk::DiskError::File(error)) if error.is_missing() && tries < 3 => tries += 1,
@@ -502,13 +541,37 @@ impl Store {
     pub fn follow_up(&self, answer: &CopyAnswer) -> Result<Followed, StoreError> {
         let standing = self.standing();
         match (standing.take(answer), &answer.content) {
-            (CopyStep::Append, Content::Records(records)) => self.append(answer, records),
+            (CopyStep::Append, Content::Records(records)) => {
+                self.note_merge(answer.included);
+                self.append(answer, records)
+            }
             (CopyStep::Cut(after), _) => self.cut_after(answer, after),
-            (CopyStep::UpToDate, _) => Ok(Followed::UpToDate),
+            (CopyStep::UpToDate, _) => {
+                self.note_merge(answer.included);
+                Ok(Followed::UpToDate)
+            }
             (CopyStep::Fetch, _) => Ok(Followed::NeedsBase),
             (CopyStep::Refuse(why), _) => Ok(Followed::Refused(why)),
             _ => Ok(Followed::Ignored),
         }
+    }
+
+    /// The copy that is followed has merged up to a record.
+    fn note_merge(&self, included: u64) {
+        let before = std::mem::replace(&mut lock(&self.state).copies.merged_there, included);
+        if before != included {
+            self.tell_watchers();
+        }
+    }
+
+    /// Its base has all records up to this one.
+    pub fn included(&self) -> u64 {
+        lock(&self.state).files.manifest().included
+    }
+
+    /// The last merge, by its record, of the copy that is followed, as far as it is known.
+    pub fn merged_there(&self) -> u64 {
+        lock(&self.state).copies.merged_there
     }
 
     fn append(&self, answer: &CopyAnswer, records: &[Vec<u8>]) -> Result<Followed, StoreError> {

@@ -28,6 +28,7 @@ mod error;
 mod following;
 mod gathering;
 mod mutant;
+mod reading;
 mod record;
 mod staging;
 mod store;
@@ -45,7 +46,8 @@ pub use copies::{
 pub use copies::{Content, CopyAnswer, CopyDecision, CopyStanding, CopyStep, NotUnderstood, Offer, PROTOCOL, Refused};
 pub use error::{CommitError, StoreError, Unread};
 pub use following::Followed;
-pub use store::{CommitWatch, Repaired, Store, StorePlace, read, read_at, read_up_to, repair};
+pub use reading::StoreReader;
+pub use store::{CommitWatch, Repaired, Store, StorePlace, read, read_up_to, repair};
 pub use transaction::{Ask, Batch, Committed, Pending, Transaction};
 pub use turn::{NoWaiting, TicketGuard, TicketLock, Waiting};
 pub use vicus_disk::{BaseEntry, DiskError, Epoch, EpochStart, Fetched, Fetching, Fingerprint, TornTail};

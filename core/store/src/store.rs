@@ -178,21 +178,6 @@ pub struct StorePlace {
     pub sequence: u64,
 }
 
-/// Like [`read`], up to this record of the log, if there are later ones. Gives the place that was read: a later one if
-/// a base already includes later records.
-///
-/// # Errors
-/// Those of [`read`].
-pub fn read_at(directory: &dyn Directory, sequence: Option<u64>) -> Result<(Arc<Snapshot>, StorePlace), StoreError> {
-    let mut recovered = Recovered::read(directory, KIND)?;
-    let included = recovered.manifest.included;
-    if let Some(sequence) = sequence {
-        recovered.records.truncate(usize::try_from(sequence.saturating_sub(included)).unwrap_or(usize::MAX));
-    }
-    let place = StorePlace { store: recovered.manifest.store, sequence: included + recovered.records.len() as u64 };
-    Ok((snapshot_of(directory, &recovered)?, place))
-}
-
 /// A repaired store.
 #[derive(Clone, Debug)]
 pub struct Repaired {

@@ -3,14 +3,17 @@
 use crate::arguments::{RootsArgs, RuntimeArgs};
 use crate::interrupt::{self, Interrupted};
 use crate::messages::print;
+use crate::progress::RunningLine;
 use crate::query::{ROOM, bytes, duration, of_this_program, trace_span, write_trace};
 use crate::{engine, memory, node};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use indicatif::HumanCount;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Read, Seek, Write};
 use std::num::{NonZero, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -257,7 +260,7 @@ impl TextArgs {
         let builder =
             Runtime::builder().strategy(vicus::kit::DEFAULT_OF_QUERIES.parse()?).record(EventLog::DEFAULT_ROOM);
         let runtime = engine::start(builder, Some(1))?;
-        outcome(&runtime.submit_within(&network.model, Vec::new(), measured()?), &|| Ok(()))?;
+        outcome(&runtime.submit_within(&network.model, Vec::new(), measured()?), &|| ())?;
         Ok(runtime.trace().expect("it was asked to record"))
     }
 }
@@ -550,7 +553,12 @@ impl Run<'_> {
         };
         let Some(network) = network else {
             let attempt = attempt.expect("one process alone has all boxes");
-            return attempt.wait(None, || !interrupt::cancel().is_cancelled()).map_err(|error| args.failed(error));
+            let line = RefCell::new(RunningLine::new(true));
+            let goes_on = || {
+                line.borrow_mut().tell(|| "the nodes are at work".to_owned());
+                !interrupt::cancel().is_cancelled()
+            };
+            return attempt.wait(None, goes_on).map_err(|error| args.failed(error));
         };
 
         let format = match args.format {
@@ -576,12 +584,18 @@ impl Run<'_> {
             operators.push((collected.sink, writer(format, &collected.schema, move || Ok(target.open()))));
         }
         let request = self.runtime.submit_within(&network.model, operators, self.options.clone());
+        let is_seen = !network.collected.is_empty() && io::stdout().is_terminal();
+        let line = RefCell::new(RunningLine::new(!is_seen));
+        let look = || {
+            // The box that writes next fails, and its request with it.
+            let _ = printer.print(false);
+            line.borrow_mut().tell(|| how_far(&request));
+        };
         let outcome = match attempt {
-            None => outcome(&request, &|| printer.print(false)).map_err(Failed::Otherwise),
+            None => outcome(&request, &look).map_err(Failed::Otherwise),
             Some(attempt) => {
                 let goes_on = || {
-                    // The box that writes next fails, and its request with it.
-                    let _ = printer.print(false);
+                    look();
                     !interrupt::cancel().is_cancelled()
                 };
                 attempt.wait(Some(&request), goes_on).or_else(|error| match error.is_loss() {
@@ -590,6 +604,7 @@ impl Run<'_> {
                 })
             }
         };
+        drop(line);
         let mut printed = printer.print(true);
         if args.counts {
             crate::messages::tell(counts(&network, &request).trim_end());
@@ -613,8 +628,14 @@ fn print_held(mut file: &File, name: Option<&String>) -> io::Result<()> {
     io::copy(&mut file, &mut out).and_then(|_| out.flush())
 }
 
-/// Waits for a request, which Ctrl-C cancels, and prints rows meanwhile. A reader that has gone ends it.
-fn outcome(request: &Request, print: &dyn Fn() -> io::Result<()>) -> anyhow::Result<()> {
+/// The rows that a request's sources have sent; for vias from elsewhere, those that have come.
+fn how_far(request: &Request) -> String {
+    let sources = request.counts().into_iter().filter(|counts| counts.inputs.is_empty());
+    format!("{} rows of the sources so far", HumanCount(sources.map(|counts| counts.rows_sent()).sum()))
+}
+
+/// Waits for a request, which Ctrl-C cancels, and looks at it meanwhile.
+fn outcome(request: &Request, look: &dyn Fn()) -> anyhow::Result<()> {
     /// How often Ctrl-C is looked for.
     const LOOKED: Duration = Duration::from_millis(50);
     let outcome = loop {
@@ -624,8 +645,7 @@ fn outcome(request: &Request, print: &dyn Fn() -> io::Result<()>) -> anyhow::Res
         if interrupt::cancel().is_cancelled() {
             request.cancel();
         }
-        // The box that writes next fails, and its request with it.
-        let _ = print();
+        look();
     };
     told(outcome.map(|_| ()))
 }
@@ -641,7 +661,7 @@ pub(crate) fn timed(network: &Network) -> anyhow::Result<Vec<BoxCounts>> {
     let runtime = engine::start(builder, Some(1))?;
     let options = RequestOptions { is_timed: true, ..measured()? };
     let request = runtime.submit_within(&network.model, Vec::new(), options);
-    outcome(&request, &|| Ok(()))?;
+    outcome(&request, &|| ())?;
     Ok(request.counts())
 }
 

@@ -2,8 +2,9 @@
 
 use crate::attached;
 use crate::data::Raise as _;
-use crate::errors::{Failure, Outcome};
+use crate::errors::Failure;
 use crate::options::Cancel;
+use crate::threads::OwnThreads;
 use crate::wait::{Bounds, UserThreads, ident, leaving};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -17,31 +18,8 @@ use vicus_service::Error;
 /// Threads under a strategy. See `vicus.Runtime`.
 #[pyclass(frozen, module = "vicus")]
 pub(crate) struct Runtime {
-    /// None from the drop on.
-    own: Option<Arc<vicus::Runtime>>,
-    process: u32,
+    own: Arc<OwnThreads>,
     strategy: String,
-}
-
-impl Runtime {
-    fn here(&self) -> Outcome<&Arc<vicus::Runtime>> {
-        match &self.own {
-            Some(own) if self.process == std::process::id() => Ok(own),
-            _ => Err(Failure::new("ForkError", "this was made in another process: make it anew in the child")),
-        }
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        let own = self.own.take();
-        if self.process == std::process::id() {
-            // Its threads may want the interpreter before they end.
-            Python::attach(|py| py.detach(|| drop(own)));
-        } else {
-            std::mem::forget(own);
-        }
-    }
 }
 
 /// An array's memory, which NumPy looks at by its interface.
@@ -87,7 +65,7 @@ impl Runtime {
             }
             let own = py.detach(|| builder.try_start()).map_err(|error| Failure::new("SystemError", error))?;
             let strategy = own.plan().strategy.to_string();
-            Ok(Runtime { own: Some(Arc::new(own)), process: std::process::id(), strategy })
+            Ok(Runtime { own: Arc::new(OwnThreads::new(own)), strategy })
         };
         started().raise(py, None)
     }
@@ -101,7 +79,7 @@ impl Runtime {
     /// How many threads it has.
     #[getter]
     fn threads(&self, py: Python<'_>) -> PyResult<usize> {
-        self.here().map(|own| own.plan().threads()).raise(py, None)
+        self.own.here().map(|own| own.plan().threads()).raise(py, None)
     }
 
     /// Zeroed memory for an array, spread over the nodes.
@@ -114,7 +92,7 @@ impl Runtime {
         distribution: Option<&str>,
     ) -> PyResult<PlacedArray> {
         let placed = || -> Outcome<PlacedArray> {
-            let own = self.here()?;
+            let own = self.own.here()?;
             let chosen = distribution.map(str::parse::<Distribution>).transpose().map_err(Failure::argument)?;
             let items = shape.iter().try_fold(1usize, |all, length| all.checked_mul(*length));
             let bytes = items.and_then(|items| items.checked_mul(item)).unwrap_or(usize::MAX);
@@ -141,7 +119,8 @@ impl Runtime {
         cancel: Option<&Bound<'_, Cancel>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let mapped = || -> Outcome<Vec<Py<PyAny>>> {
-            let (own, bounds) = (Arc::clone(self.here()?), Bounds::new(cancel, timeout)?);
+            self.own.here()?;
+            let (own, bounds) = (Arc::clone(&self.own), Bounds::new(cancel, timeout)?);
             let place = |(number, (part, address)): (usize, (Py<PyAny>, usize))| {
                 let node = memory::node_of(std::ptr::without_provenance::<u8>(address)).unwrap_or(NodeId::new(0));
                 ((number, part), node)

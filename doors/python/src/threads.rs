@@ -97,17 +97,29 @@ impl Drop for Threads {
     }
 }
 
-/// The threads of one call, or of one object.
-pub(crate) struct OwnThreads(Option<Runtime>);
+/// The threads of one call, or of one object, and the process that has them.
+pub(crate) struct OwnThreads {
+    /// None from the drop on.
+    runtime: Option<Runtime>,
+    process: u32,
+}
 
 impl OwnThreads {
     pub(crate) fn new(runtime: Runtime) -> OwnThreads {
-        OwnThreads(Some(runtime))
+        OwnThreads { runtime: Some(runtime), process: std::process::id() }
+    }
+
+    /// These, in the process that has them.
+    pub(crate) fn here(&self) -> Outcome<&MachineRuntime> {
+        match self.process == std::process::id() {
+            true => Ok(self),
+            false => Err(Failure::new("ForkError", "this was made in another process: make it anew in the child")),
+        }
     }
 
     /// Ends them, and gives their records, if there are some. The caller has no interpreter.
     pub(crate) fn into_trace(mut self) -> Option<Trace> {
-        self.0.take().and_then(Runtime::trace)
+        self.runtime.take().and_then(Runtime::trace)
     }
 }
 
@@ -115,14 +127,18 @@ impl Deref for OwnThreads {
     type Target = MachineRuntime;
 
     fn deref(&self) -> &MachineRuntime {
-        self.0.as_deref().expect("it is there until the drop")
+        self.runtime.as_deref().expect("it is there until the drop")
     }
 }
 
 impl Drop for OwnThreads {
     fn drop(&mut self) {
-        let own = self.0.take();
-        // They may want the interpreter before they end.
-        without_interpreter(|| drop(own));
+        let own = self.runtime.take();
+        if self.process == std::process::id() {
+            // They may want the interpreter before they end.
+            without_interpreter(|| drop(own));
+        } else {
+            std::mem::forget(own);
+        }
     }
 }

@@ -81,6 +81,37 @@ assert len(result.fetchall()) == 1 and len(db) == 1
 """)
 
 
+def test_a_forked_child_has_arrays_and_networks_but_no_threads_of_its_parent(python: Run) -> None:
+    pytest.importorskip("numpy")
+    python("""
+import gc, os, vicus
+runtime = vicus.Runtime(threads=2)
+array, other = runtime.empty(1000, "int64"), vicus.empty(10)
+net = vicus.Network("box n = numbers(to: 10); box rows = collect; n -> rows;")
+assert len(net.run().rows) == 10
+child = os.fork()
+if child == 0:
+    for call in [lambda: runtime.empty(1000, "int64"), lambda: runtime.map(len, array), lambda: runtime.threads]:
+        try:
+            call()
+        except vicus.ForkError as error:
+            assert "make it anew" in str(error)
+        else:
+            os._exit(3)
+    # Memory is the child's as well; the network is a text, and its threads are made here.
+    array[:] = 7
+    if int(array.sum()) != 7000 or len(net.run().rows) != 10:
+        os._exit(4)
+    if len(vicus.empty(10)) != 10 or vicus.Runtime(threads=1).map(len, array, parts=2) != [500, 500]:
+        os._exit(5)
+    del runtime, array, other, net
+    gc.collect()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert runtime.threads == 2 and int(array.sum()) == 0
+""")
+
+
 def test_a_child_that_exits_does_not_hang(python: Run) -> None:
     python(
         """

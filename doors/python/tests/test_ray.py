@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -184,3 +185,32 @@ def test_a_follower_writes_when_the_writer_is_lost(cluster: Any, tmp_path: pathl
         # The lost one follows, and all have what was acknowledged.
         copies.wait(lambda copies: all(acknowledged | more <= values(url) for url in copies.urls()), timeout=120)
         assert copies.promotions == 1
+
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "how-to" / "ray.md"
+
+
+def test_the_page_of_the_book_runs(cluster: Any, tmp_path: pathlib.Path) -> None:
+    """All blocks of the page, one after the other, with folders of the test in the place of the page's."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    people = tmp_path / "people"
+    people.mkdir()
+    ages = pa.table({"name": ["Ann", "Bob", "Eve"], "age": pa.array([17, 18, 40], pa.int64())})
+    parquet.write_table(ages, people / "people.parquet")
+    names: dict[str, Any] = {}
+    for block in blocks:
+        # The cluster of these tests is there.
+        block = block.replace("ray.init()\n", "").replace("s3://bucket/people", str(people))
+        exec(block.replace("/data/people", str(tmp_path / "store")), names)
+        if "ran" in names:
+            rows = names.pop("ran").rows.arrow().to_pydict()
+            machines = len(ray.nodes()) - 1
+            assert dict(zip(rows["k"], rows["c"])) == {k: rows["c"][0] for k in range(10)}, machines
+            assert sum(rows["c"]) % 1_000_000 == 0
+    assert sorted(names["dataset"].to_pandas()["name"]) == ["Bob", "Eve"]
+    try:
+        assert names["copies"].writer() in names["copies"].urls()
+    finally:
+        names["copies"].close()

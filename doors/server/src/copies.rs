@@ -126,8 +126,12 @@ async fn records(
     store: &Arc<Store>,
     incoming: Incoming,
 ) -> Result<Response<Body>, Failure> {
-    let wait = request.parameters.one("wait").map_err(Failure::bad)?.and_then(|text| text.parse().ok());
-    let until = Instant::now() + Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT);
+    let number = |name| -> Result<Option<u64>, Failure> {
+        Ok(request.parameters.one(name).map_err(Failure::bad)?.and_then(|text| text.parse().ok()))
+    };
+    let until = Instant::now() + Duration::from_secs(number("wait")?.unwrap_or(0)).min(LONGEST_WAIT);
+    // The last merge here that the copy knows of: it merges alike, so it waits for no newer one.
+    let merged = number("merged")?;
     let question = question(shared, request, incoming).await?;
     let ask = CopyStanding::decode(question.as_bytes()).map_err(|error| Failure::bad(error.to_string()))?;
     let may_end = may_promote(shared, request).is_ok();
@@ -144,11 +148,13 @@ async fn records(
         };
         let failed = |error: StoreError| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string());
         let answer = answered.map_err(failed)?;
-        let is_empty = matches!(&answer.content, CopyContent::Records(records) if records.is_empty());
+        let has_merged = |included| merged.is_some_and(|merged| merged != included);
+        let is_empty = matches!(&answer.content, CopyContent::Records(records) if records.is_empty())
+            && !has_merged(answer.included);
         while is_empty && Instant::now() < until && !shared.is_draining.load(Ordering::Relaxed) {
             let look = (Instant::now() + LOOK).min(until);
             // Another commit may have changed nothing here; the store says.
-            if tokio::time::timeout_at(look, changes.changed()).await.is_ok() {
+            if tokio::time::timeout_at(look, changes.changed()).await.is_ok() || has_merged(store.included()) {
                 break;
             }
         }

@@ -465,7 +465,7 @@ impl Archive {
             records.drain(..(standing.last.checked_sub(after).ok_or_else(damaged)? as usize).min(records.len()));
             let epoch = log.clone().up_to(*last).epoch();
             let (to, content) = ((standing.last, standing.epoch()), Content::Records(records));
-            let answer = CopyAnswer { store: number, epoch, last: *last, to, content };
+            let answer = CopyAnswer { store: number, epoch, last: *last, included: 0, to, content };
             match store.follow_up(&answer)? {
                 Followed::Appended(_) if store.standing().last == *last => {}
                 _ => return Err(damaged()),

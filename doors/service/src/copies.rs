@@ -271,8 +271,9 @@ impl StoreServer {
     }
 
     /// Asks for the records behind the last one. It waits some seconds for them, and they have this time to come.
-    fn ask(&self, standing: &CopyStanding, time: Duration) -> Result<CopyAnswer, CopyError> {
-        let path = format!("/copies/records?wait={}", WAIT.as_secs());
+    fn ask(&self, standing: &CopyStanding, merged: u64, time: Duration) -> Result<CopyAnswer, CopyError> {
+        // It answers at once when it has merged elsewhere.
+        let path = format!("/copies/records?wait={}&merged={merged}", WAIT.as_secs());
         let bytes = self.post(&path, &standing.encode(), WAIT + PATIENCE, time)?;
         CopyAnswer::decode(&bytes).map_err(|why| self.not_understood(why))
     }
@@ -522,7 +523,7 @@ impl FollowOptions {
         time: Duration,
         shared: &Shared,
     ) -> Result<(), CopyError> {
-        let answer = copy.ask(standing, time)?;
+        let answer = copy.ask(standing, store.merged_there(), time)?;
         let kept = match store.follow_up(&answer)? {
             Followed::UpToDate | Followed::Appended(_) | Followed::Ignored => Vec::new(),
             Followed::Cut { after, count, kept } => {

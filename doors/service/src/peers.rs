@@ -37,7 +37,7 @@ use vicus_language::{PartOfPlan, PlanOptions, TextLimits};
 use vicus_machine::SystemDirectory;
 use vicus_rdf::Snapshot;
 use vicus_sparql::{DefaultGraph, Machines, Moment, ParsedQuery, QueryLimits as SparqlLimits};
-use vicus_store::{Store, StoreError, StorePlace, read_at};
+use vicus_store::{Store, StoreError, StorePlace, StoreReader};
 
 /// Other processes with the same data.
 pub trait Peers: fmt::Debug + Send + Sync {
@@ -273,13 +273,13 @@ pub enum PeerData {
 #[derive(Debug)]
 pub struct StoreFolder {
     path: PathBuf,
-    last: Mutex<Option<(Arc<Snapshot>, StorePlace)>>,
+    reader: Mutex<StoreReader>,
 }
 
 impl StoreFolder {
     /// The folder at this path.
     pub fn new(path: PathBuf) -> StoreFolder {
-        StoreFolder { path, last: Mutex::default() }
+        StoreFolder { path, reader: Mutex::default() }
     }
 
     /// The data up to this record, or as far as they are there.
@@ -287,15 +287,10 @@ impl StoreFolder {
     /// # Errors
     /// There is no store, or it can't be read.
     pub fn read(&self, sequence: Option<u64>) -> Result<Dataset, Error> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = last.as_ref().filter(|(_, place)| Some(place.sequence) == sequence);
-        if let Some((snapshot, place)) = found {
-            return Ok(Dataset::of_store(Arc::clone(snapshot), *place));
-        }
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |error: StoreError| Error::Store(Arc::new(error));
         let directory = SystemDirectory::open(&self.path).map_err(|error| of(error.into()))?;
-        let (snapshot, place) = read_at(&directory, sequence).map_err(of)?;
-        *last = Some((Arc::clone(&snapshot), place));
+        let (snapshot, place) = reader.read_at(&directory, sequence).map_err(of)?;
         Ok(Dataset::of_store(snapshot, place))
     }
 }
@@ -429,9 +424,15 @@ impl PeerHost {
                 PeerData::Store(store) => {
                     let (newest, place) = store.placed_snapshot();
                     let wanted = job.place.filter(|(number, _)| *number == place.store).map(|(_, sequence)| sequence);
-                    let is_it = |snapshot: &Snapshot| snapshot.fingerprint() == job.fingerprint;
-                    let found = wanted.and_then(|sequence| Some((store.recent_snapshot(sequence, is_it)?, sequence)));
-                    let (snapshot, sequence) = found.unwrap_or((newest, place.sequence));
+                    // One with these terms, or the one with others, which tells why there is no part.
+                    let mut other = None;
+                    let is_it = |snapshot: &Arc<Snapshot>| {
+                        let is_it = snapshot.fingerprint() == job.fingerprint;
+                        other = (!is_it).then(|| Arc::clone(snapshot));
+                        is_it
+                    };
+                    let found = wanted.and_then(|sequence| store.recent_snapshot(sequence, is_it)).or(other);
+                    let (snapshot, sequence) = found.zip(wanted).unwrap_or((newest, place.sequence));
                     Dataset::of_store(snapshot, StorePlace { sequence, ..place })
                 }
                 PeerData::Folder(folder) => folder.read(job.place.map(|(_, sequence)| sequence))?,

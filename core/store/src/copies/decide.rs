@@ -29,6 +29,8 @@ pub struct CopyAnswer {
     pub epoch: Epoch,
     /// Its last durable record.
     pub last: u64,
+    /// Its base has all records up to this one, since its last merge or load.
+    pub included: u64,
     /// The last record, and its epoch, in the question. An answer to an older question is of no use.
     pub to: (u64, Epoch),
     /// The answer itself.
@@ -169,9 +171,10 @@ impl CopyStanding {
         }
     }
 
-    /// The answer to a question.
-    pub fn answer(&self, ask: &CopyStanding, content: Content) -> CopyAnswer {
-        CopyAnswer { store: self.store, epoch: self.epoch(), last: self.last, to: (ask.last, ask.epoch()), content }
+    /// The answer to a question, of a copy with this base.
+    pub fn answer(&self, ask: &CopyStanding, included: u64, content: Content) -> CopyAnswer {
+        let (epoch, to) = (self.epoch(), (ask.last, ask.epoch()));
+        CopyAnswer { store: self.store, epoch, last: self.last, included, to, content }
     }
 
     /// The step that an answer asks for. A follower that has promised an epoch takes nothing from a writer before it.
@@ -244,17 +247,17 @@ mod tests {
     #[test]
     fn an_answer_counts_once_and_never_for_an_older_writer() {
         let (writer, mut follower) = (copy(0, &[(2, 4)], 6), copy(1, &[], 5));
-        let cut = writer.answer(&follower, Content::Cut(3));
+        let cut = writer.answer(&follower, 0, Content::Cut(3));
         assert_eq!(follower.take(&cut), CopyStep::Cut(3));
         follower.last = 3;
         assert_eq!(follower.take(&cut), CopyStep::Ignore, "it was followed already");
-        let records = writer.answer(&follower, Content::Records(vec![vec![0]]));
+        let records = writer.answer(&follower, 0, Content::Records(vec![vec![0]]));
         assert_eq!(follower.take(&records), CopyStep::Append);
-        assert_eq!(follower.take(&writer.answer(&follower, Content::Records(Vec::new()))), CopyStep::UpToDate);
+        assert_eq!(follower.take(&writer.answer(&follower, 0, Content::Records(Vec::new()))), CopyStep::UpToDate);
         follower.promised = Epoch { number: 3, by: 0 };
         assert_eq!(follower.take(&records), CopyStep::Refuse(Refused::Behind));
         follower = copy(1, &[(2, 4)], 4);
-        let older = copy(0, &[], 9).answer(&follower, Content::Records(vec![vec![0]]));
+        let older = copy(0, &[], 9).answer(&follower, 0, Content::Records(vec![vec![0]]));
         assert_eq!(follower.take(&older), CopyStep::Refuse(Refused::Behind));
     }
 }

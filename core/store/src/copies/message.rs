@@ -1,7 +1,7 @@
 //! Questions, answers and offers as bytes: lines of text, and behind an empty line the records.
 //!
 //! ```text
-//! vicus copies 1
+//! vicus copies 2
 //! store 00000000000004d2
 //! copy 0000000000000007 follows
 //! promised 2 00000000000000aa
@@ -14,7 +14,7 @@ use std::fmt::{self, Write};
 use vicus_disk::{BaseEntry, Epoch, EpochStart, Fingerprint};
 
 /// The version of the messages. Copies with different ones don't understand each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A copy with more records is none: adding to the numbers of records is no overflow.
 const MOST_RECORDS: u64 = u64::MAX / 2;
@@ -248,11 +248,11 @@ impl Refused {
 impl CopyAnswer {
     /// The answer as a message.
     pub fn encode(&self) -> Vec<u8> {
-        let CopyAnswer { store, epoch, last, to, content } = self;
+        let CopyAnswer { store, epoch, last, included, to, content } = self;
         let mut text = begin(MESSAGE);
         writeln!(text, "store {store:016x}").expect("text grows");
         put_epoch(&mut text, "epoch", *epoch);
-        writeln!(text, "last {last}\nto {}", to.0).expect("text grows");
+        writeln!(text, "last {last}\nincluded {included}\nto {}", to.0).expect("text grows");
         put_epoch(&mut text, "of", to.1);
         match content {
             Content::Records(records) => return put_records(text, records),
@@ -277,6 +277,7 @@ impl CopyAnswer {
         let mut read = || {
             let store = hex(lines.next("store")?.first()?)?;
             let (epoch, last) = (lines.epoch("epoch")?, lines.number("last")?);
+            let included = lines.number("included").filter(|included| *included <= last)?;
             let to = (lines.number("to")?, lines.epoch("of")?);
             let content = if lines.key() == Some("records") {
                 Content::Records(lines.records(behind)?)
@@ -288,7 +289,7 @@ impl CopyAnswer {
                 let word = *lines.next("refused")?.first()?;
                 Content::Refused(Refused::ALL.into_iter().find(|(_, each)| *each == word)?.0)
             };
-            behind.map(|_| CopyAnswer { store, epoch, last, to, content })
+            behind.map(|_| CopyAnswer { store, epoch, last, included, to, content })
         };
         read().ok_or(NotUnderstood::Damaged)
     }
@@ -349,7 +350,7 @@ mod tests {
         let records = vec![b"one".to_vec(), Vec::new(), b"\n\nthree".to_vec()];
         let contents = [Content::Records(records), Content::Records(Vec::new()), Content::Cut(4), Content::Base];
         for content in contents.into_iter().chain(Refused::ALL.map(|(refused, _)| Content::Refused(refused))) {
-            let answer = copy.answer(&copy, content);
+            let answer = copy.answer(&copy, 5, content);
             let bytes = answer.encode();
             assert_eq!(CopyAnswer::decode(&bytes), Ok(answer.clone()));
             for end in 0..bytes.len() - 1 {
@@ -363,11 +364,13 @@ mod tests {
         let page = b"<!DOCTYPE html>\n<html></html>";
         assert_eq!(CopyAnswer::decode(page), Err(NotUnderstood::Foreign));
         assert_eq!(CopyStanding::decode(page), Err(NotUnderstood::Foreign));
-        let newer = Err(NotUnderstood::Version("2".into()));
-        assert_eq!(CopyStanding::decode(b"vicus copies 2\nstore 1\n"), newer);
-        let mut changed = standing().answer(&standing(), Content::Records(vec![vec![1, 2, 3]])).encode();
+        let newer = Err(NotUnderstood::Version("3".into()));
+        assert_eq!(CopyStanding::decode(b"vicus copies 3\nstore 1\n"), newer);
+        let mut changed = standing().answer(&standing(), 5, Content::Records(vec![vec![1, 2, 3]])).encode();
         *changed.last_mut().unwrap() ^= 4;
         assert_eq!(CopyAnswer::decode(&changed), Err(NotUnderstood::Damaged));
+        let beyond = standing().answer(&standing(), standing().last + 1, Content::Base).encode();
+        assert_eq!(CopyAnswer::decode(&beyond), Err(NotUnderstood::Damaged), "it includes what is not durable there");
         // Epochs that do not ascend would be compared wrongly.
         let text = standing().encode().replace("epoch 2", "epoch 1");
         assert_eq!(CopyStanding::decode(text.as_bytes()), Err(NotUnderstood::Damaged));

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use vicus_files::FakeDisk;
 use vicus_store::{
     CommitError, Committed, Content, CopyAnswer, CopyStanding, Epoch, Followed, NoWaiting, Pending, Refused, Store,
-    StoreError, Waiting, check,
+    StoreError, StoreReader, Waiting, check,
 };
 
 const MUCH: usize = 1 << 20;
@@ -95,11 +95,46 @@ fn a_follower_has_the_states_between_records_that_came_together() {
         .collect();
     assert_eq!(step(&follower, &writer).unwrap(), Followed::Appended(37));
     for (state, number) in &states {
-        let same = |snapshot: &vicus_rdf::Snapshot| snapshot.fingerprint() == state.fingerprint();
+        let same = |snapshot: &Arc<vicus_rdf::Snapshot>| snapshot.fingerprint() == state.fingerprint();
         let found = follower.recent_snapshot(*number, same).unwrap_or_else(|| panic!("{number}"));
         assert_eq!(values(&found), range(0..*number));
     }
     assert!(follower.recent_snapshot(41, |_| true).is_none() && follower.recent_snapshot(2, |_| true).is_none());
+}
+
+/// What happened: a follower merged when it had nothing to do, at other records than its writer. Terms had other ids
+/// there from then on, and it could run no part of the writer's queries.
+#[test]
+fn a_follower_merges_where_the_copy_that_it_follows_has() {
+    for keeps_states in [false, true] {
+        let (writer_disk, writer, disk, follower) = pair();
+        if keeps_states {
+            follower.keep_recent();
+        }
+        insert(&writer, 3..600);
+        assert_eq!(step(&follower, &writer).unwrap(), Followed::Appended(597));
+        assert!(writer.is_merge_due_when_idle() && !follower.is_merge_due_when_idle());
+        // The follower has more records when it hears of the merge.
+        assert!(writer.merge(&mut |_| {}).unwrap());
+        insert(&writer, 600..610);
+        assert_eq!(step(&follower, &writer).unwrap(), Followed::Appended(10));
+        assert_eq!((writer.included(), follower.included(), follower.merged_there()), (600, 0, 600));
+        assert!(follower.is_merge_due() && follower.merge(&mut |_| {}).unwrap() && !follower.is_merge_due());
+        assert_eq!(follower.included(), 600);
+        assert_eq!(follower.snapshot().fingerprint(), writer.snapshot().fingerprint());
+        // A merge without later changes is heard of by an empty answer.
+        assert!(writer.merge(&mut |_| {}).unwrap());
+        assert_eq!(step(&follower, &writer).unwrap(), Followed::UpToDate);
+        assert!(follower.is_merge_due() && follower.merge(&mut |_| {}).unwrap());
+        insert(&writer, 610..612);
+        assert_eq!(step(&follower, &writer).unwrap(), Followed::Appended(2));
+        drop((writer, follower));
+        let (writer, follower) = (open(&writer_disk), open(&disk));
+        assert_eq!((writer.included(), follower.included()), (610, 610));
+        assert_eq!(values(&follower.snapshot()), range(0..612));
+        assert_eq!(follower.snapshot().fingerprint(), writer.snapshot().fingerprint());
+        assert!(check(&disk.process(3), &mut |_, _| {}).is_ok());
+    }
 }
 
 /// A load is in no record, so a copy with all records before it needs the base.
@@ -204,6 +239,8 @@ fn an_old_writer_keeps_its_own_records_in_files_and_follows() {
         assert_eq!(new.begin_epoch(epoch).unwrap(), 4);
         insert(&new, 20..23);
         let before = values(&old.snapshot());
+        let mut reader = StoreReader::default();
+        assert_eq!(values(&reader.read_at(&disk.process(4), None).unwrap().0), before);
         old.follow(8).unwrap();
         let kept = match step(&old, &new).unwrap() {
             Followed::Cut { after: 3, count: 2, kept } => {
@@ -217,6 +254,9 @@ fn an_old_writer_keeps_its_own_records_in_files_and_follows() {
             other => panic!("{other:?}"),
         };
         assert!(before.contains(&11) && !values(&old.snapshot()).contains(&11));
+        // A process that has read the files before finds that these records were cut.
+        let now = reader.read_at(&disk.process(4), None).unwrap().0;
+        assert_eq!(values(&now), values(&old.snapshot()));
         for path in &kept {
             let name = path.rsplit('/').next().unwrap();
             assert!(name.starts_with("aside-") && disk.contents(name).is_some_and(|bytes| !bytes.is_empty()), "{path}");

@@ -703,6 +703,47 @@ impl World {
             self.follow(number, writer);
         }
         self.change(writer);
+        self.become_alike(writer);
+        // Followers merge where the writer has, also behind later changes: terms have the same ids in all copies.
+        self.merge(writer);
+        self.change(writer);
+        self.become_alike(writer);
+        for number in 0..self.machines.len() {
+            if number != writer {
+                self.merge(number);
+            }
+            self.look(number);
+        }
+        let bases = self.machines.iter().map(|machine| {
+            let store = machine.store.as_ref().expect("all run");
+            (store.included(), store.snapshot().fingerprint())
+        });
+        let bases: BTreeSet<_> = bases.collect();
+        if bases.len() != 1 {
+            self.fail(format!("copies have merged otherwise than their writer: {bases:?}"));
+        }
+        self.check_promoted(writer);
+        let all: BTreeSet<Values> =
+            self.machines.iter().map(|machine| values(&machine.store.as_ref().expect("all run").snapshot())).collect();
+        if all.len() != 1 {
+            self.fail("the copies differ at the end");
+        }
+        // An old state is a part of a newer one of the same epochs.
+        for ((epoch, last), (epochs, values)) in &self.seen {
+            let before = match epochs.split_last() {
+                // That of the epoch before, up to where this one began.
+                Some((start, before)) if start.first == *last => (last_epoch(before), start.first),
+                _ => (*epoch, *last),
+            };
+            let older = self.seen.range((before.0, 0)..before).next_back();
+            if let Some((other, (_, less))) = older.filter(|(_, (_, less))| !less.is_subset(values)) {
+                self.fail(format!("{other:?} has {less:?}, and {last} behind it has {values:?}"));
+            }
+        }
+    }
+
+    /// Questions and answers until all copies have what the writer has, and its commits are acknowledged.
+    fn become_alike(&mut self, writer: usize) {
         let last = |world: &World| {
             let standings = world.machines.iter().map(|machine| machine.store.as_ref().expect("all run").standing());
             standings.map(|standing| (standing.epoch(), standing.last)).collect::<BTreeSet<_>>()
@@ -721,27 +762,6 @@ impl World {
             }
             if round > 300 {
                 self.fail(format!("the copies do not become alike: {:?}", last(self)));
-            }
-        }
-        for number in 0..self.machines.len() {
-            self.look(number);
-        }
-        self.check_promoted(writer);
-        let all: BTreeSet<Values> =
-            self.machines.iter().map(|machine| values(&machine.store.as_ref().expect("all run").snapshot())).collect();
-        if all.len() != 1 {
-            self.fail("the copies differ at the end");
-        }
-        // An old state is a part of a newer one of the same epochs.
-        for ((epoch, last), (epochs, values)) in &self.seen {
-            let before = match epochs.split_last() {
-                // That of the epoch before, up to where this one began.
-                Some((start, before)) if start.first == *last => (last_epoch(before), start.first),
-                _ => (*epoch, *last),
-            };
-            let older = self.seen.range((before.0, 0)..before).next_back();
-            if let Some((other, (_, less))) = older.filter(|(_, (_, less))| !less.is_subset(values)) {
-                self.fail(format!("{other:?} has {less:?}, and {last} behind it has {values:?}"));
             }
         }
     }

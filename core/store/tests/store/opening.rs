@@ -2,12 +2,13 @@
 
 use crate::model::{Dice, quad, quads, shown};
 use oxrdf::{GraphName, GraphNameRef, Literal, NamedNode, NamedNodeRef, Quad, QuadRef};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_files::{Directory, Failure, FakeDisk, OpenMode};
 use vicus_flow::{give_up, or_given_up};
 use vicus_rdf::{Changes, Graphs, Id, Order, Snapshot};
-use vicus_store::{Batch, CommitError, NoWaiting, Store, Transaction, check, read};
+use vicus_store::{Batch, CommitError, NoWaiting, Store, StoreReader, Transaction, check, read};
 
 fn create(disk: &FakeDisk) -> Store {
     Store::create(Arc::new(disk.process(1)), 4711, Arc::new(NoWaiting)).unwrap()
@@ -267,13 +268,12 @@ fn merging_empties_the_log() {
     assert_eq!(open(&disk, 2).unwrap().snapshot().len(), check(&disk.process(3), &mut |_, _| {}).unwrap().quads);
 }
 
-/// Each load has its own files, so a label in one is not the same as in another.
 /// Queries of other processes read states that readers have seen before; how many quads each has is counted here.
 #[test]
 fn recent_states_are_kept_where_they_are_asked_for() {
     let disk = FakeDisk::new(1);
     let store = create(&disk);
-    let any = |_: &Snapshot| true;
+    let any = |_: &Arc<Snapshot>| true;
     insert(&store, 1);
     assert!(store.recent_snapshot(0, any).is_none(), "nobody has asked for states before");
     store.keep_recent();
@@ -304,6 +304,41 @@ fn recent_states_are_kept_where_they_are_asked_for() {
     assert!(store.recent_snapshot(number, |_| false).is_none() && store.recent_snapshot(number + 1, any).is_none());
 }
 
+/// A process that reads beside the writer applies what is new alone; another one, which reads for the first time, has the
+/// same terms by the same numbers.
+#[test]
+fn a_reader_goes_on_from_what_it_has_read() {
+    for seed in 0..40 {
+        let (mut dice, disk) = (Dice::new(seed), FakeDisk::new(seed));
+        let (store, mut reader) = (create(&disk), StoreReader::default());
+        let (mut states, mut included) = (BTreeMap::from([(0, quads(&store.snapshot()))]), 0);
+        for step in 0..60 {
+            for _ in 0..dice.below(4) {
+                insert(&store, seed << 20 | step << 8 | dice.below(200));
+                states.insert(store.numbered_snapshot().1, quads(&store.snapshot()));
+            }
+            let last = store.numbered_snapshot().1;
+            if dice.below(8) == 0 && store.merge(&mut |_| {}).unwrap() {
+                included = last;
+            }
+            let wanted = (dice.below(3) > 0).then(|| dice.below(last + 2));
+            let (found, place) = reader.read_at(&disk.process(2), wanted).unwrap();
+            // A record that was read before is there still; others are as far as the base.
+            let expected = wanted.unwrap_or(last).clamp(included, last);
+            assert!(place.sequence == expected || Some(place.sequence) == wanted, "seed {seed}: {place:?} of {expected}");
+            assert_eq!(quads(&found), states[&place.sequence], "seed {seed}: {place:?}");
+            if place.sequence >= included {
+                let (anew, same) = StoreReader::default().read_at(&disk.process(3), Some(place.sequence)).unwrap();
+                assert_eq!(same, place, "seed {seed}");
+                if place.sequence > included {
+                    assert_eq!(anew.fingerprint(), found.fingerprint(), "seed {seed}: {place:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Each load has its own files, so a label in one is not the same as in another.
 #[test]
 fn blank_nodes_of_two_loads_are_different() {
     let disk = FakeDisk::new(1);

@@ -467,6 +467,29 @@ fn a_trace_keeps_a_span_of_time() {
     }
 }
 
+/// With `script`, the command has a terminal.
+#[test]
+fn a_network_that_runs_for_long_says_how_far_it_is_on_a_terminal() {
+    let folder = folder("progress");
+    let text = "box t = ticks(every: \"100ms\", count: 20); box c = count; box r = collect; t -> c -> r;";
+    std::fs::write(folder.join("slow.vnet"), text).unwrap();
+    let shown = |more: &str| {
+        let line = format!("{} network run slow.vnet {more}", env!("CARGO_BIN_EXE_vicus"));
+        let mut script = Command::new("script");
+        let made = script.args(["-qec", &line, "/dev/null"]).current_dir(&folder).stdin(Stdio::null()).output().ok()?;
+        Some(String::from_utf8_lossy(&made.stdout).into_owned())
+    };
+    let Some(piped) = shown("> rows.csv") else {
+        eprintln!("`script` is not installed: no terminal");
+        return;
+    };
+    assert!(piped.contains(" rows of the sources so far; Ctrl-C ends it"), "{piped}");
+    assert!(std::fs::read_to_string(folder.join("rows.csv")).unwrap().ends_with("\n20\n"));
+    // Rows that come on the terminal are seen there.
+    let seen = shown("").unwrap();
+    assert!(seen.contains("20") && !seen.contains("so far"), "{seen}");
+}
+
 #[test]
 fn streams_that_cannot_be_are_refused_with_their_place() {
     let folder = folder("wrong");
