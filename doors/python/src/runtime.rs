@@ -2,7 +2,7 @@
 
 use crate::attached;
 use crate::data::Raise as _;
-use crate::errors::Failure;
+use crate::errors::{Failure, Outcome};
 use crate::options::Cancel;
 use crate::threads::OwnThreads;
 use crate::wait::{Bounds, UserThreads, ident, leaving};

@@ -231,3 +231,21 @@ except KeyboardInterrupt:
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, "interrupted\n")
+
+
+def test_nan_is_one_key_and_so_are_both_zeros() -> None:
+    """As SQL's engines group and sort them (DuckDB, PostgreSQL): NaN is equal to itself and greater than numbers."""
+    pa = pytest.importorskip("pyarrow")
+    nan = float("nan")
+    table = pa.table({"x": [1.0, nan, nan, 2.0, None, -0.0, 0.0]})
+    net = vicus.Network()
+    net.source(table) | net.library("aggregate", select="x, COUNT(*) AS c", by="x") | net.collect("groups")
+    groups = net.run()["groups"].arrow().to_pydict()
+    assert {repr(x): c for x, c in zip(groups["x"], groups["c"])} == {"1.0": 1, "nan": 2, "2.0": 1, "None": 1, "0.0": 2}
+    net = vicus.Network()
+    net.source(table) | net.library("sort", by="x") | net.collect("sorted")
+    rows = net.run()["sorted"].arrow().to_pydict()["x"]
+    assert [repr(abs(x)) if x is not None else None for x in rows] == [None, "0.0", "0.0", "1.0", "2.0", "nan", "nan"]
+    db = vicus.memory()
+    counted = db.sql("SELECT x, COUNT(*) AS c FROM t GROUP BY x ORDER BY c, x", t=table).arrow().to_pydict()
+    assert counted["c"] == [1, 1, 1, 2, 2]
