@@ -314,6 +314,37 @@ test('offers to describe an IRI, and shows its triples as a graph', async () => 
   await tab('table');
 });
 
+test('a node of a graph expands by the triples that the data has about it', async () => {
+  await run('CONSTRUCT { ?s a ?t } WHERE { ?s a ?t FILTER(isIRI(?s)) } LIMIT 1');
+  await page.waitForSelector('.results tbody tr');
+  await tab('graph');
+  await page.waitForSelector('.graph .node');
+  const nodes = () => page.$$eval('.graph .node', (all) => all.length);
+  const before = await nodes();
+  await page.locator('#panel-graph .side .list-button').first().click();
+  await page.click('#panel-graph .side button:has-text("Expand")');
+  await page.waitForFunction((before) => document.querySelectorAll('.graph .node').length > before, before);
+  // The node stays chosen, with its triples beside the picture.
+  assert((await page.$$('#panel-graph .side .fact')).length > 1);
+  await tab('table');
+});
+
+test('counts all rows of an answer of which the page keeps the first', async (t) => {
+  if (isMock) return t.skip('needs a server that counts');
+  await run('SELECT ?s ?p ?o WHERE { ?s ?p ?o }');
+  await page.waitForSelector('#result-summary .badge.action');
+  const first = await page.$eval('#result-summary .badge.action', (badge) => badge.textContent);
+  assert.match(first, /^first [\d,]+ only$/);
+  await page.click('#result-summary .badge.action');
+  await page.waitForFunction(() => /^first [\d,]+ of [\d,]+$/.test(document.querySelector('#result-summary .badge').textContent));
+  const counted = await page.$eval('#result-summary .badge', (badge) => badge.textContent);
+  const total = await page.evaluate(async () => {
+    const query = encodeURIComponent('SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }');
+    return (await (await fetch(`/sparql?query=${query}`, { headers: { accept: 'text/csv' } })).text()).trim().split('\n').at(-1);
+  });
+  assert.equal(counted.split(' of ')[1].replaceAll(',', ''), total.trim());
+});
+
 test('answers ASK with yes or no', async () => {
   await run('ASK { ?s ?p ?o }');
   await page.waitForSelector('.verdict');
