@@ -1,4 +1,5 @@
-//! Small calls of the system: the size of a page, clocks, a fence in all threads, functions around a fork, symbols, and last words.
+//! Small calls of the system: the size of a page, clocks, a fence in all threads, functions around a fork, symbols, and
+//! last words.
 
 use std::ffi::{CStr, c_void};
 

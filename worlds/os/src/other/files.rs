@@ -1,7 +1,7 @@
 //! The system's files: a directory of core/files over a directory of the operating system, by the standard library.
 //!
-//! **Syncs.** A file's sync is that of the standard library; a directory's makes names last on Unix, and does nothing on
-//! Windows, whose file systems log names themselves.
+//! **Syncs.** A file's sync is that of the standard library. A directory's makes names last on Unix, and does nothing
+//! on Windows, whose file systems log names themselves.
 //!
 //! **The lock** is `flock` on Unix. On Windows it is the file itself, opened so that no other process can open it for
 //! writing. The process's id in it is for messages.
@@ -9,7 +9,7 @@
 //! **Mappings** are those of `mapped.rs`.
 
 #[cfg(windows)]
-use super::loaded::Loaded;
+use super::loaded::LoadedFile;
 #[cfg(unix)]
 use super::mapped::{Temporary, Watched, map};
 use super::system;
@@ -90,7 +90,7 @@ fn held(file: fs::File) -> io::Result<Mapping> {
 
 #[cfg(windows)]
 fn held_unnamed(file: &fs::File) -> io::Result<Mapping> {
-    Ok(Arc::new(Loaded::new(file)?))
+    Ok(Arc::new(LoadedFile::new(file)?))
 }
 
 /// Whether two records are of one file, as far as this system tells.

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use vicus_files::MappedBytes;
 
 /// The bytes of a file, read into memory: whatever happens to the file, they stay.
-pub(super) struct Loaded {
+pub(super) struct LoadedFile {
     /// In lines, as readers of columns expect aligned words.
     lines: Vec<Line>,
     len: usize,
@@ -18,16 +18,16 @@ struct Line {
     _bytes: [u8; 64],
 }
 
-impl Loaded {
+impl LoadedFile {
     /// Reads a whole file, from its beginning.
-    pub(super) fn new(mut file: &File) -> io::Result<Loaded> {
+    pub(super) fn new(mut file: &File) -> io::Result<LoadedFile> {
         let too_long = |_| io::Error::from(io::ErrorKind::OutOfMemory);
         let len = usize::try_from(file.metadata()?.len()).map_err(too_long)?;
         let count = len.div_ceil(size_of::<Line>());
         let mut lines = Vec::new();
         lines.try_reserve_exact(count).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         lines.resize(count, Line { _bytes: [0; 64] });
-        let mut loaded = Loaded { lines, len };
+        let mut loaded = LoadedFile { lines, len };
         file.seek(SeekFrom::Start(0))?;
         file.read_exact(loaded.bytes_mut())?;
         Ok(loaded)
@@ -42,7 +42,7 @@ impl Loaded {
     }
 }
 
-impl Deref for Loaded {
+impl Deref for LoadedFile {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -54,4 +54,4 @@ impl Deref for Loaded {
     }
 }
 
-impl MappedBytes for Loaded {}
+impl MappedBytes for LoadedFile {}

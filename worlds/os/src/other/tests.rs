@@ -1,6 +1,6 @@
 //! The rooms for other systems, asked for what is asked of Linux's. They run on Linux here.
 
-use super::loaded::Loaded;
+use super::loaded::LoadedFile;
 use super::{calls, files, pages, pin};
 use std::alloc::Layout;
 use std::ffi::CStr;
@@ -150,7 +150,7 @@ fn a_file_that_is_read_into_memory_has_its_bytes_aligned_whatever_happens_to_it(
         let expected: Vec<u8> = (0..length).map(|at| (at * at / 7) as u8).collect();
         let path = fresh.0.join(format!("base-{length}"));
         std::fs::write(&path, &expected).unwrap();
-        let loaded = Loaded::new(&std::fs::File::open(&path).unwrap()).unwrap();
+        let loaded = LoadedFile::new(&std::fs::File::open(&path).unwrap()).unwrap();
         directory.open(&format!("base-{length}"), OpenMode::Write).unwrap().set_len(0).unwrap();
         assert_eq!(loaded[..], expected);
         assert!(loaded.as_ptr().addr().is_multiple_of(64));
