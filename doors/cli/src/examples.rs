@@ -77,6 +77,7 @@ pub(crate) const PROMOTE: &str = "\
 Examples:
   vicus promote http://copy:7878 --other http://third:7878";
 
+#[cfg(target_os = "linux")]
 pub(crate) const RUN: &str = "\
 Examples:
   vicus run --summary ./program

@@ -8,6 +8,7 @@ mod current_work;
 mod engine;
 mod examples;
 mod generate;
+#[cfg_attr(windows, path = "hangup/none.rs")]
 mod hangup;
 mod health;
 mod input;

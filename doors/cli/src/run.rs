@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use vicus::memory::Distribution;
-use vicus::{Setting, environment};
+use vicus::{DEFAULT, Setting, environment};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -56,7 +56,7 @@ const MALLOC: &str = "libvicus_malloc.so";
 
 /// Becomes the program.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let setting = strategy::one_of_tasks(args.strategy.as_ref())?;
+    let setting = strategy::one_or(args.strategy.as_ref(), DEFAULT)?;
     let is_placed = args.data_distribution.is_some()
         || environment::distribution().is_some()
         || environment::distributions_of().is_some()

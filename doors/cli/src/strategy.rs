@@ -5,7 +5,7 @@
 use clap::error::ErrorKind;
 use vicus::kit::DEFAULT_OF_QUERIES;
 use vicus::kit::Settings;
-use vicus::{DEFAULT, Setting, environment};
+use vicus::{Setting, environment};
 
 /// All strategies given; `default` if none was.
 pub(crate) fn several(given: &[Settings], default: &str) -> anyhow::Result<Vec<Setting>> {
@@ -25,12 +25,8 @@ pub(crate) fn one(given: Option<&Setting>) -> anyhow::Result<Setting> {
     one_or(given, DEFAULT_OF_QUERIES)
 }
 
-/// The one strategy given, for tasks; the default of tasks if none was.
-pub(crate) fn one_of_tasks(given: Option<&Setting>) -> anyhow::Result<Setting> {
-    one_or(given, DEFAULT)
-}
-
-fn one_or(given: Option<&Setting>, default: &str) -> anyhow::Result<Setting> {
+/// The one strategy given; `default` if none was.
+pub(crate) fn one_or(given: Option<&Setting>, default: &str) -> anyhow::Result<Setting> {
     match given.cloned().map(Ok).or_else(environment::strategy) {
         Some(setting) => setting.map_err(wrong),
         None => Ok(default.parse().expect("the default strategy exists")),

@@ -5,10 +5,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The target of what a door writes.
@@ -148,11 +146,22 @@ impl Drop for Unfinished {
 /// Whether a path leads to standard output, such as `/dev/stdout`: figures about what is written must not be shown
 /// there.
 pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == OsStr::new("-") || leads_to_stdout(path).unwrap_or(false)
+}
+
+#[cfg(unix)]
+fn leads_to_stdout(path: &Path) -> io::Result<bool> {
+    use std::os::fd::AsFd;
+
+    let path = fs::metadata(path)?;
     let stdout = || File::from(io::stdout().as_fd().try_clone_to_owned()?).metadata();
-    let is_same =
-        |path: Metadata, stdout: Metadata| !path.is_file() && (stdout.dev(), stdout.ino()) == (path.dev(), path.ino());
-    path.as_os_str() == OsStr::new("-")
-        || fs::metadata(path).and_then(|path| Ok(is_same(path, stdout()?))).unwrap_or(false)
+    Ok(!path.is_file() && vicus_machine::is_same_file(&path, &stdout()?))
+}
+
+/// No path does.
+#[cfg(not(unix))]
+fn leads_to_stdout(_path: &Path) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Whether there is a file at a path, or nothing: neither a pipe nor a device.

@@ -1,18 +1,22 @@
 //! A file for several concurrent scans, each at places of its own.
 
+#[cfg_attr(unix, path = "file/unix.rs")]
+#[cfg_attr(windows, path = "file/windows.rs")]
+mod system;
+
 use crate::TableError;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use system::{Changed, changed};
 
 /// An open file, with its length and the time of its last change when it was opened. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Shared {
     file: Arc<File>,
     pub(crate) length: u64,
-    changed: (i64, i64),
+    changed: Changed,
 }
 
 impl Shared {
@@ -53,7 +57,7 @@ impl Shared {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
         bytes.resize(count, 0);
-        self.file.read_exact_at(&mut bytes, at)?;
+        system::read_exact_at(&self.file, &mut bytes, at)?;
         Ok(bytes)
     }
 
@@ -62,18 +66,13 @@ impl Shared {
     /// # Errors
     /// The file is shorter, or can't be read.
     pub(crate) fn fill(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, at)
+        system::read_exact_at(&self.file, buffer, at)
     }
 
     /// A reader with a place of its own, from the beginning on.
     pub(crate) fn reader(&self) -> Reader {
         Reader { shared: self.clone(), at: 0 }
     }
-}
-
-/// Seconds and nanoseconds of the last change.
-fn changed(facts: &Metadata) -> (i64, i64) {
-    (facts.mtime(), facts.mtime_nsec())
 }
 
 /// Reads a shared file from one place to the next.
@@ -84,7 +83,7 @@ pub(crate) struct Reader {
 
 impl Read for Reader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.shared.file.read_at(buffer, self.at)?;
+        let count = system::read_at(&self.shared.file, buffer, self.at)?;
         self.at += count as u64;
         Ok(count)
     }

@@ -18,7 +18,6 @@ mod json;
 mod kinds;
 mod parquet;
 mod parquet_writer;
-#[cfg(target_os = "linux")]
 mod streams;
 mod values;
 mod writing;
@@ -27,7 +26,6 @@ pub use csv::CsvOptions;
 pub use error::{TableError, is_reading};
 pub use kinds::{add_kinds, add_table};
 pub use parquet_writer::ParquetWriter;
-#[cfg(target_os = "linux")]
 pub use streams::add_stream_kinds;
 pub use writing::{RowFormat, writer};
 

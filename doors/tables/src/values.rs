@@ -1,9 +1,7 @@
 //! Values of texts and of JSON, on their way into a column.
 
 use vicus_flow::{Column, Field, Type};
-#[cfg(target_os = "linux")]
-use vicus_sql::read_value;
-use vicus_sql::{SqlType, Value, read_json, value_column};
+use vicus_sql::{SqlType, Value, read_json, read_value, value_column};
 
 /// The values of a column.
 pub(crate) enum Values {
@@ -36,7 +34,6 @@ impl Values {
     }
 
     /// Leaves the first ones.
-    #[cfg(target_os = "linux")]
     pub(crate) fn truncate(&mut self, rows: usize) {
         match self {
             Values::Bool(values) => values.truncate(rows),
@@ -58,7 +55,6 @@ impl Values {
     }
 
     /// Appends the value of a text. Whether it is one.
-    #[cfg(target_os = "linux")]
     pub(crate) fn push(&mut self, text: &str) -> bool {
         match self {
             Values::Bool(values) => text.parse().map(|value| values.push(Some(value))).is_ok(),

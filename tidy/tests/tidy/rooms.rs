@@ -15,7 +15,9 @@ struct Floors {
 const FLOORS: [Floors; 4] = [
     Floors {
         of: "worlds/os",
-        rooms: &["pin", "latency", "learned", "signals", "mapped", "files", "set", "pages", "discover"],
+        rooms: &[
+            "other", "calls", "pin", "latency", "learned", "signals", "mapped", "files", "set", "pages", "discover",
+        ],
         back: &[("signals", "mapped")],
     },
     Floors {

@@ -442,10 +442,15 @@ fn a_type_that_hides_one_of_the_prelude_is_found() {
     assert_eq!(hiding(&sample("a.rs", text)), ["a.rs:1: From", "a.rs:3: Fn"]);
 }
 
+/// Whether a file stands in for another one on other systems: its types have the names of that one's.
+fn is_stand_in(source: &Source) -> bool {
+    source.path.starts_with("worlds/os/src/other/") || source.path.ends_with("_windows.rs")
+}
+
 /// Public types of one name in several files.
 fn shared_names(files: &[Source]) -> Vec<String> {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for source in files {
+    for source in files.iter().filter(|source| !is_stand_in(source)) {
         for found in types(source).into_iter().filter(|found| found.is_public) {
             places.entry(found.name).or_default().push(at(source, found.line));
         }
@@ -464,6 +469,7 @@ fn a_shared_name_is_found() {
     let files = [
         sample("a.rs", "pub struct Place;\nstruct Part;\n"),
         sample("b.rs", "pub(crate) enum Part {}\n\npub enum Place {}\n"),
+        sample("b_windows.rs", "pub enum Place {}\n"),
     ];
     assert_eq!(shared_names(&files), ["Place: a.rs:1, b.rs:3"]);
 }

@@ -15,6 +15,9 @@ pub(crate) enum Guards {
     Canaries,
 }
 
+/// The kind that is tried first.
+pub(crate) const BEST: Guards = Guards::Installed;
+
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 
 /// How many mappings guards have made.

@@ -13,11 +13,13 @@
 //! * reads the environment, or takes a lock on the way of a switch.
 
 mod exceptions;
+#[cfg_attr(not(target_os = "linux"), path = "guards/canaries.rs")]
 mod guards;
 mod overflow;
 mod pools;
 mod sanitizers;
 mod stack;
+#[cfg_attr(windows, path = "switch/none.rs")]
 mod switch;
 
 pub use exceptions::Exceptions;

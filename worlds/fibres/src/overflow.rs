@@ -2,7 +2,7 @@
 
 use crate::Record;
 use std::fmt::{self, Write};
-use vicus_os::signals;
+use vicus_os::{calls, signals};
 
 /// Installs the handler of faults, once, with what it says of guards.
 pub(crate) fn watch<R: Record>() {
@@ -31,11 +31,7 @@ fn report<R: Record>(record: &R, what: &str) {
     let _ = write!(line, "vicus: ");
     let _ = record.describe(&mut line);
     let _ = writeln!(line, " {what} of {bytes} bytes; {}", R::ADVICE);
-    #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
-    // SAFETY: the bytes are this frame's.
-    unsafe {
-        libc::write(libc::STDERR_FILENO, line.bytes.as_ptr().cast(), line.len);
-    }
+    calls::say(&line.bytes[..line.len]);
 }
 
 /// A text in a frame.

@@ -8,13 +8,14 @@
 //! to other threads. A node keeps the pages of up to [`RESIDENT`] bytes; pages of further stacks go back to the system.
 
 use crate::Record;
-use crate::guards::{Guards, guard, install_guards};
+use crate::guards::{BEST, Guards, guard, install_guards};
 use crate::overflow;
 use crate::sanitizers;
 use crate::stack::{CLASSES, Class, LEAST_BYTES, Slot, Stack};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use vicus_os::{pages, signals};
 
 /// So many free stacks of a class stay with a thread.
 const KEPT: u32 = 64;
@@ -112,7 +113,7 @@ impl<R: Record> OwnStacks<R> {
     #[cold]
     #[inline(never)]
     fn fill(&mut self, class: Class) -> Option<&'static R> {
-        vicus_os::signals::watch_thread();
+        signals::watch_thread();
         let (pools, own) = (R::pools(), &mut self.free[class.index()]);
         let pool = pools.pool(self.node, class);
         pool.lock().take(own);
@@ -337,26 +338,18 @@ impl<R: Record> Pools<R> {
             return None;
         }
         let bytes = class.slot_bytes() * count;
-        let (access, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-        #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
-        // SAFETY: the kernel chooses unused addresses; the advice is about these alone.
-        let start = unsafe {
-            let start = libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0);
-            if start == libc::MAP_FAILED {
-                self.made.fetch_sub(class.bytes() * count, Ordering::Relaxed);
-                return None;
-            }
-            libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
-            start.expose_provenance()
+        let Some(start) = pages::map_stacks(bytes) else {
+            self.made.fetch_sub(class.bytes() * count, Ordering::Relaxed);
+            return None;
         };
+        let start = start.as_ptr().expose_provenance();
         // Placed for its first user.
         R::prefer(start, bytes, node);
         overflow::watch::<R>();
         sanitizers::find();
         let guard_of = |index: usize| start + index * class.slot_bytes();
         let guard_bytes = class.guard_bytes();
-        let (installed, mut guards) = (install_guards(count, guard_bytes, guard_of), Guards::Installed);
+        let (installed, mut guards) = (install_guards(count, guard_bytes, guard_of), BEST);
         records.extend((0..count).map(|index| {
             if index >= installed {
                 guards = guard(guard_of(index), guard_bytes, guards);

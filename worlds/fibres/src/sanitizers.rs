@@ -8,10 +8,11 @@
 
 use crate::stack::Stack;
 use std::cell::Cell;
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use vicus_os::calls::symbol;
 
 type StartSwitch = unsafe extern "C" fn(*mut *mut c_void, *const c_void, usize);
 type FinishSwitch = unsafe extern "C" fn(*mut c_void, *mut *const c_void, *mut usize);
@@ -49,15 +50,6 @@ pub(crate) fn find() {
         ARE_THERE.store(found.asan.is_some() || found.tsan.is_some(), Ordering::Release);
         found
     });
-}
-
-/// A function of the program, or null.
-fn symbol(name: &CStr) -> *mut c_void {
-    #[expect(unsafe_code, reason = "looks for a function by its name")]
-    // SAFETY: the name ends with a 0.
-    unsafe {
-        libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr())
-    }
 }
 
 fn find_asan() -> Option<Asan> {

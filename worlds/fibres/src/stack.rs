@@ -5,7 +5,8 @@ use crate::sanitizers;
 use crate::switch::{Runs, Switch};
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
-use std::ptr;
+use std::ptr::{self, NonNull};
+use vicus_os::pages;
 
 /// The least stack. It is enough for threads that compute and wait, but not for printing text.
 pub const LEAST_BYTES: usize = 4096;
@@ -209,10 +210,11 @@ impl Slot {
 
     /// Gives its pages back to the system. Their content is lost.
     pub(crate) fn give_up_pages(&self) {
-        #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+        let bottom = NonNull::new(ptr::with_exposed_provenance_mut(self.bottom)).expect("a stack has an address");
+        #[expect(unsafe_code, reason = "the content goes")]
         // SAFETY: the stack is not in use; its addresses stay mapped, and guards stay set.
         unsafe {
-            libc::madvise(ptr::with_exposed_provenance_mut(self.bottom), self.class.bytes(), libc::MADV_DONTNEED);
+            pages::give_up(bottom, self.class.bytes());
         }
         if self.has_canary {
             self.set_canary();

@@ -59,7 +59,7 @@ pub use tasks::{
 };
 pub use vicus_os::{
     DiscoverError, Discovered, LatencyFile, Learned, SystemDirectory, SystemPages, Treatment, default_threads,
-    describe, free_bytes, from_synthetic, from_sysfs, from_xml, this_machine,
+    describe, free_bytes, from_synthetic, from_sysfs, from_xml, is_same_file, this_machine,
 };
 
 /// The runtime as the layer above it sees it (`vicus-threads`): workers on seats, the state they share, and the hook.

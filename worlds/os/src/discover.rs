@@ -58,7 +58,7 @@ pub fn this_machine() -> Discovered {
     Discovered { topology, warnings }
 }
 
-#[cfg(any(target_os = "linux", not(feature = "hwloc")))]
+#[cfg(target_os = "linux")]
 fn live(root: &Path, affinity: &[u32], warnings: &mut Vec<String>) -> Result<Topology, String> {
     let sysfs::FoundMachine { mut shape, warnings: faults } = sysfs::read(root, affinity);
     warnings.extend(faults);
@@ -80,6 +80,12 @@ fn live(root: &Path, affinity: &[u32], warnings: &mut Vec<String>) -> Result<Top
 #[cfg(all(not(target_os = "linux"), feature = "hwloc"))]
 fn live(_root: &Path, affinity: &[u32], _warnings: &mut Vec<String>) -> Result<Topology, String> {
     hwloc::live(affinity)
+}
+
+/// Without Linux's files, the machine is its CPUs. There is nothing to warn of: that is what this system tells.
+#[cfg(not(any(target_os = "linux", feature = "hwloc")))]
+fn live(_root: &Path, affinity: &[u32], _warnings: &mut Vec<String>) -> Result<Topology, String> {
+    Ok(flat(affinity))
 }
 
 /// Like [`this_machine`], but cached for each affinity mask of calling threads: later calls return a copy. For callers
@@ -247,7 +253,7 @@ impl std::error::Error for DiscoverError {
 }
 
 /// One node and core group, no caches, a core for each CPU: all the facts available without the kernel's files.
-fn flat(cpus: &[u32]) -> Topology {
+pub(crate) fn flat(cpus: &[u32]) -> Topology {
     let ids = || (0..cpus.len()).map(PuId::new);
     let node = NodeId::new(0);
     let pu = |(id, &os_index): (PuId, &u32)| {

@@ -129,6 +129,19 @@ fn map(file: &fs::File) -> io::Result<Mmap> {
     }
 }
 
+/// Whether two records are of one file.
+pub fn is_same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Opens a file for reading without a wait: a pipe is opened even if it has no writer.
+///
+/// # Errors
+/// There is no such file.
+pub fn open_at_once(path: &Path) -> io::Result<fs::File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
 fn text_of(path: &Path) -> String {
     path.display().to_string()
 }

@@ -3,26 +3,38 @@
 //!
 //! A function here makes calls of the system and answers with plain data of core. Nothing here starts a thread that
 //! runs a task, or knows a runtime.
-
-#[cfg(not(target_os = "linux"))]
-compile_error!(
-    "vicus-os is for Linux, and so are threads, the store's files and the command; core and vicus-sim build elsewhere"
-);
+//!
+//! On systems other than Linux, the rooms that call the system are those in `other`, which know no place.
 
 pub mod discover;
-mod files;
 pub mod latency;
 mod learned;
-mod mapped;
-pub mod pages;
-pub mod pin;
+#[cfg(any(test, not(target_os = "linux")))]
+#[cfg_attr(target_os = "linux", expect(dead_code, unreachable_pub, reason = "tests alone use it here"))]
+mod other;
 mod set;
-pub mod signals;
 
+#[cfg(target_os = "linux")]
+pub mod calls;
+#[cfg(target_os = "linux")]
+mod files;
+#[cfg(target_os = "linux")]
+mod mapped;
+#[cfg(target_os = "linux")]
+pub mod pages;
+#[cfg(target_os = "linux")]
+pub mod pin;
+#[cfg(target_os = "linux")]
+pub mod signals;
+#[cfg(not(target_os = "linux"))]
+use other::files;
+#[cfg(not(target_os = "linux"))]
+pub use other::{calls, pages, pin, signals};
+
+pub use calls::page_bytes;
 pub use discover::limits::default_threads;
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_sysfs, from_xml, this_machine};
-pub use files::SystemDirectory;
+pub use files::{SystemDirectory, is_same_file, open_at_once};
 pub use latency::LatencyFile;
 pub use learned::{Learned, Treatment};
-pub use mapped::page_bytes;
 pub use pages::{SystemPages, free_bytes};

@@ -8,6 +8,7 @@
 //! the file's length reveals it. Bytes changed in place by another program are revealed by the time of the file's last
 //! change, read by the same call of the system.
 
+use crate::calls::page_bytes;
 use crate::signals;
 use memmap2::Mmap;
 use std::fs::{File, Metadata};
@@ -145,14 +146,6 @@ impl Drop for Claimed {
     fn drop(&mut self) {
         self.0.start.store(FREE, Ordering::Release);
     }
-}
-
-/// The size of a page, as the system says it.
-pub fn page_bytes() -> usize {
-    #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
-    // SAFETY: it reads a number; a handler may call it.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).expect("pages have a size")
 }
 
 /// If an address lies in a watched mapping, maps zeros from its page to the mapping's end, and notes lost bytes.

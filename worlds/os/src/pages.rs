@@ -3,6 +3,7 @@
 //! mbind(2) sets the policy of addresses without pages; the kernel follows it at a page's first touch. The kernel's
 //! NUMA balancing also leaves a range with its own policy alone.
 
+use crate::calls::page_bytes;
 use crate::pin::mask;
 use crate::set::Set;
 use std::collections::HashMap;
@@ -26,6 +27,10 @@ const MOST_NODES: usize = 1024 / libc::c_ulong::BITS as usize;
 
 /// Asks get_mempolicy for the policy of an address.
 const MPOL_F_ADDR: libc::c_ulong = 2;
+
+/// Whether pages lie on the nodes that they are asked for, and go back to the system. Otherwise the program's own
+/// allocator is as good for all blocks.
+pub const ARE_PLACED: bool = true;
 
 /// The pages of this machine, for `vicus_memory`.
 ///
@@ -51,7 +56,7 @@ impl SystemPages {
     /// For the nodes of this machine.
     pub fn new(topology: &Topology) -> SystemPages {
         let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
-        let page_bytes = crate::mapped::page_bytes();
+        let page_bytes = page_bytes();
         let (allowed, counts_all_bits) = (allowed(), release() >= Some((6, 7)));
         SystemPages { numbers, page_bytes, allowed, counts_all_bits, kept: OnceLock::new(), gone: |_, _| {} }
     }
@@ -195,6 +200,81 @@ pub fn ensure_room(bytes: usize) -> io::Result<()> {
         libc::munmap(mapped, bytes);
     }
     Ok(())
+}
+
+/// How many more addresses the process may have; `None` if there is no limit.
+pub fn addresses_left() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    #[expect(unsafe_code, reason = "std does not know limits")]
+    // SAFETY: the kernel fills the value.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } != 0;
+    if failed || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    // In pages: all addresses, the resident ones, and others.
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = pages.split(' ').next()?.parse().ok()?;
+    Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(page_bytes() as u64)))
+}
+
+/// Maps memory for stacks, without huge pages: it costs what is touched of it, and stays until the process ends. `None`
+/// if there is none.
+pub fn map_stacks(bytes: usize) -> Option<NonNull<u8>> {
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
+    // SAFETY: the kernel chooses unused addresses; the advice is about these alone.
+    unsafe {
+        let start = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
+        NonNull::new(start.cast())
+    }
+}
+
+/// Gives the pages of a part of memory back to the system; it has new ones, of any content, when it is touched.
+///
+/// # Safety
+/// The part is whole pages of anonymous memory, and nothing reads its content.
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+pub unsafe fn give_up(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED);
+    }
+}
+
+/// Asks for huge pages in a part of memory. A hint: it can't fail.
+///
+/// # Safety
+/// The part is the caller's.
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+pub unsafe fn prefer_huge(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's promise; the advice only changes the time of the first touch.
+    unsafe {
+        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+    }
+}
+
+/// Addresses that no allocator has, until [`let_go`]; null if there are none.
+pub fn hold(bytes: usize) -> *mut u8 {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    #[expect(unsafe_code, reason = "addresses that no allocator has")]
+    // SAFETY: a new mapping anywhere.
+    let mapped = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED { std::ptr::null_mut() } else { mapped.cast() }
+}
+
+/// Gives held addresses back. Whether the system has taken them.
+///
+/// # Safety
+/// They are those of a call of [`hold`] with this number of bytes, and not used any more.
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+pub unsafe fn let_go(start: *mut u8, bytes: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { libc::munmap(start.cast(), bytes) == 0 }
 }
 
 /// This memory's system calls refused by the kernel, one sentence each. `nodes`: the machine's number of nodes.

@@ -3,8 +3,7 @@
 use super::{Objects, ReadAt};
 use crate::store::number;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 /// A file that is not whole begins with this.
@@ -58,12 +57,13 @@ impl Objects for Folder {
                 read => read.map(Some),
             };
         };
-        let file = match File::open(path) {
+        let mut file = match File::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
         let mut bytes = vec![0; (to - from) as usize];
-        file.read_exact_at(&mut bytes, from)?;
+        file.seek(SeekFrom::Start(from))?;
+        file.read_exact(&mut bytes)?;
         Ok(Some(bytes))
     }
 

@@ -1,6 +1,6 @@
 //! The allocator of a whole program.
 
-use crate::memory::heaps::{self, freed, process, with_heap};
+use crate::memory::heaps::{freed, process, with_heap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,7 @@ pub fn merge_when_freed() {
     // SAFETY: the option may be set at any time; if it is refused, all is as it was.
     unsafe {
         libc::mallopt(libc::M_MXFAST, 0);
-        if heaps::addresses_left().is_some_and(|left| left < ARENAS_BYTES) {
+        if vicus_os::pages::addresses_left().is_some_and(|left| left < ARENAS_BYTES) {
             libc::mallopt(libc::M_ARENA_MAX, 1);
         }
     }
@@ -75,6 +75,7 @@ pub fn merge_when_freed() {
 }
 
 /// With fewer addresses than this, threads share an arena: each of 64 threads would reserve 64 MiB, next to all else.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENAS_BYTES: u64 = 16 << 30;
 
 /// Whether the program has said how the system's allocator is to work: it is not a guest in another program then.

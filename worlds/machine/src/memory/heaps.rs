@@ -16,7 +16,8 @@ use std::time::Duration;
 use std::time::Instant;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Heap, Locks, Memory, MemoryOptions, PageError};
-use vicus_os::pages::{SystemPages, nodes_online, prefer_node, refused};
+use vicus_os::calls;
+use vicus_os::pages::{ARE_PLACED, SystemPages, addresses_left, nodes_online, prefer_node, refused};
 use vicus_topology::{NodeId, Topology};
 
 /// The state shared by all threads.
@@ -134,7 +135,7 @@ fn install(
     let mut near = vec![NodeId::new(0); cpus];
     topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
     let memory = reserve(topology, options(warnings))?;
-    let serves_all = said(&defaults.allocator_places, "", warnings).unwrap_or(true);
+    let serves_all = said(&defaults.allocator_places, "", warnings).unwrap_or(ARE_PLACED);
     let decay_ms = said(&defaults.decay_ms, &format!("; it stays at {DECAY_MS}"), warnings).unwrap_or(DECAY_MS);
     let tick_ms = (decay_ms / memory.options().decay_ticks.max(1)).max(1);
     let (began, told, lookout) = (Instant::now(), AtomicU64::new(0), Padded(Lookout::new()));
@@ -165,11 +166,7 @@ fn survive_forks() {
     extern "C" fn after() {
         let _ = LOCKS.try_with(RefCell::take);
     }
-    #[expect(unsafe_code, reason = "registers functions that run around a fork")]
-    // SAFETY: both live as long as the program, and may run on any thread.
-    let refused = unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
-    // Without memory for three pointers a child is not the first thing to fail.
-    debug_assert_eq!(refused, 0);
+    calls::around_forks(before, after);
 }
 
 /// The options for a program without its own.
@@ -202,21 +199,6 @@ fn addresses(bytes: impl Iterator<Item = u64> + Clone, nodes: usize, left: Optio
     let range = sized(bytes.clone().max().unwrap_or(0)).min(part / nodes.max(1) as u64);
     let placed = sized(bytes.sum()).min(part);
     (range as usize, placed as usize)
-}
-
-/// How many more addresses the process may have; `None` if there is no limit.
-pub(crate) fn addresses_left() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    #[expect(unsafe_code, reason = "std does not know limits")]
-    // SAFETY: the kernel fills the value.
-    let failed = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } != 0;
-    if failed || limit.rlim_cur == libc::RLIM_INFINITY {
-        return None;
-    }
-    // In pages: all addresses, the resident ones, and others.
-    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = pages.split(' ').next()?.parse().ok()?;
-    Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(vicus_os::page_bytes() as u64)))
 }
 
 /// With as many addresses as the system gives: a limit on them is no reason to do without.
@@ -258,10 +240,7 @@ impl Process {
 
     /// The node this thread runs on.
     pub(crate) fn node_here(&self) -> NodeId {
-        #[expect(unsafe_code, reason = "asks the system where this thread runs")]
-        // SAFETY: no pointer is involved.
-        let cpu = unsafe { libc::sched_getcpu() };
-        usize::try_from(cpu).ok().and_then(|cpu| self.near.get(cpu)).copied().unwrap_or(NodeId::new(0))
+        calls::cpu_here().and_then(|cpu| self.near.get(cpu)).copied().unwrap_or(NodeId::new(0))
     }
 
     /// Tells the memory the time, now and then.

@@ -10,6 +10,7 @@
 //! nothing locked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use vicus_os::calls;
 use vicus_topology::NodeId;
 
 /// Number of words in the table: 4 GB of usual pages. Words never used take no memory.
@@ -53,14 +54,7 @@ fn word(page: usize) -> (&'static AtomicU64, u64) {
 
 /// The time, in ticks that begin again after some hours.
 pub(crate) fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    #[expect(unsafe_code, reason = "reads a clock that std does not have")]
-    // SAFETY: the kernel, or its page shared with the process, writes the value.
-    unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time);
-    }
-    let ms = time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000;
-    (ms / TICK_MS) & mask(TICK_BITS)
+    (calls::coarse_ms() / TICK_MS) & mask(TICK_BITS)
 }
 
 /// The node of a page, if an answer of the kernel counts at this time.

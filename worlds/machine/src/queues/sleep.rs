@@ -180,11 +180,7 @@ pub(crate) struct Barrier {
 impl Barrier {
     #[cfg(not(loom))]
     pub(crate) fn new() -> Barrier {
-        let command = libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
-        #[expect(unsafe_code, reason = "a system call that libc has no function for")]
-        // SAFETY: membarrier takes two integers and touches no memory of ours.
-        let done = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
-        Barrier { expedited: done == 0 }
+        Barrier { expedited: vicus_os::calls::prepare_fences() }
     }
 
     #[cfg(loom)]
@@ -212,11 +208,7 @@ impl Barrier {
         fence(Ordering::SeqCst);
         #[cfg(not(loom))]
         if self.expedited {
-            #[expect(unsafe_code, reason = "a system call that libc has no function for")]
-            // SAFETY: as in `new`.
-            unsafe {
-                libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-            }
+            vicus_os::calls::fence_all();
         }
     }
 }

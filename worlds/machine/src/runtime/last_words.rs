@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use vicus_os::{calls, pages};
 
 /// The system's allocator, for a program with a user who reads its errors: if an indispensable block is refused, the
 /// process prints this on standard error and ends with status 1. Blocks asked for by
@@ -49,15 +50,11 @@ impl LastWords {
         if !self.reserve.load(Ordering::Acquire).is_null() {
             return;
         }
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        #[expect(unsafe_code, reason = "addresses that no allocator has")]
-        // SAFETY: a new mapping anywhere.
-        let mapped =
-            unsafe { libc::mmap(ptr::null_mut(), RESERVE, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
-        if mapped == libc::MAP_FAILED {
+        let held = pages::hold(RESERVE);
+        if held.is_null() {
             return;
         }
-        let before = self.reserve.swap(mapped.cast(), Ordering::AcqRel);
+        let before = self.reserve.swap(held, Ordering::AcqRel);
         give_back(before);
     }
 
@@ -89,12 +86,8 @@ impl LastWords {
         let mut rest = &mut text[..];
         let _ = writeln!(rest, "{begin}: {bytes} bytes of memory can't be had");
         let length = 256 - rest.len();
-        #[expect(unsafe_code, reason = "ends the process without running what might allocate")]
-        // SAFETY: the text has this length; ending a process touches no memory of ours.
-        unsafe {
-            libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), length);
-            libc::_exit(1)
-        }
+        calls::say(&text[..length]);
+        calls::end(1)
     }
 }
 
@@ -115,9 +108,10 @@ fn give_back(reserve: *mut u8) -> bool {
         return false;
     }
     #[expect(unsafe_code, reason = "gives a mapping back")]
-    // SAFETY: it was mapped with this length, swapped out by one thread, and holds nothing.
-    let unmapped = unsafe { libc::munmap(reserve.cast(), RESERVE) };
-    unmapped == 0
+    // SAFETY: it was held with this length, swapped out by one thread, and holds nothing.
+    unsafe {
+        pages::let_go(reserve, RESERVE)
+    }
 }
 
 #[expect(unsafe_code, reason = "an allocator")]

@@ -1,5 +1,6 @@
 //! Unbound threads: the place of each, and the seat it looks for work as.
 
+use vicus_os::calls;
 use vicus_schedule::{Plan, SeatId};
 use vicus_topology::Topology;
 
@@ -36,10 +37,7 @@ impl Roaming {
     /// The seat for this thread's place; `None` if the plan has none, or the system does not say.
     #[inline]
     pub(crate) fn seat_here(&self) -> Option<SeatId> {
-        #[expect(unsafe_code, reason = "asks the system where this thread runs")]
-        // SAFETY: no pointer is involved.
-        let cpu = unsafe { libc::sched_getcpu() };
-        self.seats.get(usize::try_from(cpu).ok()?).copied().flatten()
+        self.seats.get(calls::cpu_here()?).copied().flatten()
     }
 }
 

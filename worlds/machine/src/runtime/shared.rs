@@ -151,7 +151,8 @@ impl RuntimeState {
         pages::ensure_room(STACK_BYTES + BESIDE_STACK)?;
         let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
             let affinity = &shared.plan.seats[seat.index()].affinity;
-            if !affinity.is_empty()
+            if pin::BINDS
+                && !affinity.is_empty()
                 && let Err(error) = pin::pin(affinity.iter().map(|pu| shared.tables.topology.pus[pu.index()].os_index))
             {
                 let text = format!("threads are not pinned ({error}): tasks may run far from their data");

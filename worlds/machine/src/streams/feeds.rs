@@ -4,8 +4,6 @@ use super::PATIENCE;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -32,10 +30,10 @@ pub trait Feed: Send {
 }
 
 /// The most bytes of a piece.
-const PIECE: usize = 64 << 10;
+pub(super) const PIECE: usize = 64 << 10;
 
 /// Reads once. A timeout is no error.
-fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<FeedResult> {
+pub(super) fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<FeedResult> {
     let before = into.len();
     into.resize(before + PIECE, 0);
     let read = from.read(&mut into[before..]);
@@ -47,48 +45,6 @@ fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<FeedResult>
             ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(FeedResult::Nothing),
             _ => Err(error),
         },
-    }
-}
-
-/// Standard input of the process. Two readers at once share its bytes by chance.
-#[derive(Debug, Default)]
-pub struct StandardInput;
-
-impl Feed for StandardInput {
-    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<FeedResult> {
-        // A thread that waits in `read` could not leave when its request is over, and would take what another one is to
-        // read.
-        let mut asked = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
-        let wait = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
-        #[expect(unsafe_code, reason = "asks the system whether there is input")]
-        // SAFETY: one entry is passed, and lives until the call is over.
-        let found = unsafe { libc::poll(&raw mut asked, 1, wait) };
-        match found {
-            0 => Ok(FeedResult::Nothing),
-            1.. => {
-                // Not through the process's buffer, from which `poll` sees nothing.
-                let mut buffer = [0; PIECE];
-                #[expect(unsafe_code, reason = "reads from a descriptor of the process")]
-                // SAFETY: so many bytes of the buffer are there for writing.
-                let read = unsafe { libc::read(0, buffer.as_mut_ptr().cast(), buffer.len()) };
-                match usize::try_from(read) {
-                    Ok(0) => Ok(FeedResult::End),
-                    Ok(read) => {
-                        into.extend_from_slice(&buffer[..read]);
-                        Ok(FeedResult::Bytes)
-                    }
-                    Err(_) => or_nothing(io::Error::last_os_error()),
-                }
-            }
-            _ => or_nothing(io::Error::last_os_error()),
-        }
-    }
-}
-
-fn or_nothing(error: io::Error) -> io::Result<FeedResult> {
-    match error.kind() {
-        ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(FeedResult::Nothing),
-        _ => Err(error),
     }
 }
 
@@ -121,7 +77,7 @@ const OLD_FILE: Duration = Duration::from_secs(3);
 
 /// Opens a file, and no pipe, whose reading would wait for a writer.
 fn open_file(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let file = vicus_os::open_at_once(path)?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }
@@ -162,7 +118,7 @@ impl Feed for Follow {
             return Ok(FeedResult::Break);
         }
         // Between two files of this name there may be none.
-        let is_other = fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) != (own.dev(), own.ino()));
+        let is_other = fs::metadata(&self.path).is_ok_and(|now| !vicus_os::is_same_file(&now, &own));
         if is_other
             && self.replaced.get_or_insert_with(Instant::now).elapsed() >= OLD_FILE
             && let Ok(next) = open_file(&self.path)
@@ -190,27 +146,6 @@ impl Tcp {
 }
 
 impl Feed for Tcp {
-    fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<FeedResult> {
-        self.0.set_read_timeout(Some(patience))?;
-        read_some(&mut self.0, into)
-    }
-}
-
-/// A connection to a socket of this machine.
-#[derive(Debug)]
-pub struct Unix(UnixStream);
-
-impl Unix {
-    /// Connects to the socket at a path.
-    ///
-    /// # Errors
-    /// Nobody listens there.
-    pub fn connect(path: impl Into<PathBuf>) -> io::Result<Unix> {
-        UnixStream::connect(path.into()).map(Unix)
-    }
-}
-
-impl Feed for Unix {
     fn feed(&mut self, into: &mut Vec<u8>, patience: Duration) -> io::Result<FeedResult> {
         self.0.set_read_timeout(Some(patience))?;
         read_some(&mut self.0, into)

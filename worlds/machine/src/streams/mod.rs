@@ -7,10 +7,13 @@
 mod feeds;
 mod inbox;
 mod lines;
+#[cfg_attr(windows, path = "local_windows.rs")]
+mod local;
 mod ticks;
 
-pub use feeds::{Feed, FeedResult, Follow, FollowFrom, StandardInput, Tcp, Unix};
+pub use feeds::{Feed, FeedResult, Follow, FollowFrom, Tcp};
 pub use lines::{LineOptions, line_schema, lines};
+pub use local::{StandardInput, Unix};
 pub use ticks::{tick_schema, ticks};
 
 use std::time::Duration;

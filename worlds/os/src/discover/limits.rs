@@ -1,34 +1,13 @@
 //! How much of the machine this process may use: its affinity mask and its cgroups' CPU quota.
 
 use super::sysfs;
+pub use crate::pin::affinity;
 use crate::set::Set;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The part that is read of a recorded file: a list of all mounts of a busy system is smaller.
 const MOST_BYTES: u64 = 16 << 20;
-
-/// The CPUs open to the calling thread, by the operating system's numbers, in order.
-pub fn affinity() -> io::Result<Vec<u32>> {
-    // The kernel refuses a mask shorter than its own, and does not tell its length.
-    let mut words = vec![0_u64; 16];
-    loop {
-        let bytes = size_of_val(&words[..]);
-        #[expect(unsafe_code, reason = "no safe wrapper takes masks of more than 1024 CPUs")]
-        // SAFETY: the pointer is to `bytes` writable bytes, an upper bound of the call's writes; u64 has at least the
-        // alignment of cpu_set_t, an array of words; 0 is the calling thread.
-        let failed = unsafe { libc::sched_getaffinity(0, bytes, words.as_mut_ptr().cast::<libc::cpu_set_t>()) } != 0;
-        if !failed {
-            let is_set = |&cpu: &usize| words[cpu / 64] >> (cpu % 64) & 1 == 1;
-            return Ok((0..words.len() * 64).filter(is_set).map(|cpu| cpu as u32).collect());
-        }
-        let error = io::Error::last_os_error();
-        if error.raw_os_error() != Some(libc::EINVAL) || words.len() > 1 << 16 {
-            return Err(error);
-        }
-        words = vec![0; words.len() * 2];
-    }
-}
 
 /// How many threads suit this process: as [`vicus_topology::Topology::default_threads`] says it of
 /// [`this_machine`](crate::this_machine), found without a look at caches and nodes.

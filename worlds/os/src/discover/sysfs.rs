@@ -11,10 +11,10 @@
 mod devices;
 
 use super::shape::{FoundCache, FoundNode, FoundSpeed, Part, Shape};
+use crate::files::open_at_once;
 use crate::set::{MOST_NUMBERS, Set, shortened};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read: a mask of all CPUs has fewer bytes, and so has a row of distances.
@@ -434,7 +434,7 @@ fn counted(what: &str, which: &Set, [one, many]: [&str; 2]) -> String {
 
 /// Opens a regular file. Whatever else a recorded folder has in its place is refused: a pipe would wait for a writer.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let file = open_at_once(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("it is no regular file")) }
 }
 

@@ -23,6 +23,7 @@ use std::sync::{Mutex, MutexGuard};
 use vicus_fibres::NODES;
 use vicus_machine::layer::{Padded, with_worker};
 use vicus_memory::prefetch;
+use vicus_os::pages;
 
 const LINE: usize = 64;
 /// Cells have from two lines to as many as these more.
@@ -213,11 +214,12 @@ pub(crate) fn give_back() {
         }
         let whole = PIECE_BYTES / cell_bytes(class);
         for (start, _) in free.into_values().filter(|&(_, count)| count == whole) {
-            #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+            let Some(start) = NonNull::new(start) else { continue };
+            #[expect(unsafe_code, reason = "the content goes")]
             // SAFETY: the piece begins at this address, and is a pool's for ever. This number of cells fills it: all
             // are free, and their pools are locked; the content of free cells does not matter.
             unsafe {
-                libc::madvise(start.cast(), PIECE_BYTES, libc::MADV_DONTNEED);
+                pages::give_up(start, PIECE_BYTES);
             }
         }
     }
@@ -407,9 +409,10 @@ impl Pool {
         // SAFETY: the layout is not empty; the advice only changes the time of the first touch.
         let piece = unsafe {
             let piece = alloc(layout);
-            #[cfg(target_os = "linux")]
-            if align == PIECE_BYTES && !piece.is_null() {
-                libc::madvise(piece.cast(), bytes, libc::MADV_HUGEPAGE);
+            if align == PIECE_BYTES
+                && let Some(piece) = NonNull::new(piece)
+            {
+                pages::prefer_huge(piece, bytes);
             }
             piece
         };
