@@ -1,6 +1,8 @@
 //! The parts of the house that its other doors are built of, and a program does without. They may change with every
 //! version.
 
+/// What a recording keeps, and a recording while it is written.
+pub use crate::recording::TraceRoom;
 /// Boxes over memory and threads of others.
 pub use vicus_flow::{
     Attachment, ConnectedBox, Grants, LinkOptions, Native, Plain, Reservation, SentTooMuch, Unfilled, UnfilledText,
@@ -28,7 +30,6 @@ pub use vicus_memory::{
 };
 /// Strategies, as lists and with their parameters.
 pub use vicus_schedule::{AllowedValues, DEFAULT_OF_QUERIES, Parameter, Settings, Strategy};
-/// A recording while it is written.
 pub use vicus_trace::{EventLog, SeatLog, What};
 
 /// The runtime behind [`Runtime`](crate::Runtime), with its methods, and its builder. It knows no environment.
