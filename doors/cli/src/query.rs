@@ -91,8 +91,6 @@ pub(crate) struct Args {
     #[command(flatten)]
     runs: RunArgs,
     #[command(flatten)]
-    trace: TraceArgs,
-    #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
     spill: SpillArgs,
@@ -129,6 +127,8 @@ struct RunArgs {
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     #[arg(help_heading = "Runs and their measurement")]
     timings: Option<Timings>,
+    #[command(flatten)]
+    trace: TraceArgs,
     /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the
     /// tables down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
     #[arg(long, value_name = "N", help_heading = "Runs and their measurement")]
@@ -355,7 +355,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let asks_types = args.table_types.iter().any(Option::is_none);
     let is_asked = args.text.is_some() || !args.query.is_empty();
     let questions = if asks_types && !is_asked { Vec::new() } else { questions(&args)? };
-    let builder = args.trace.begin(builder)?;
+    let builder = args.runs.trace.begin(builder)?;
     let opened = args.data.open()?;
     // Errors in the queries are reported before the data is read.
     let memory = MemoryBudget::new(args.memory());
@@ -419,7 +419,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     };
     let done = questions.into_iter().try_for_each(ask);
     let reported = report.load(time.as_secs_f64() * 1e3, dataset.snapshot().len());
-    args.trace.end(|| service.into_runtime().expect("no session is left").trace())?;
+    args.runs.trace.end(|| service.into_runtime().expect("no session is left").trace())?;
     match done {
         // The reader has closed its end, having read enough.
         Err(error) if is_broken_pipe(&error) => Ok(()),

@@ -17,16 +17,16 @@ use vicus::{RuntimeBuilder, environment};
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// The recording of the library that runs.
-static KEPT: Mutex<Kept> = Mutex::new(Kept { target: None, functions: BTreeMap::new() });
+static KEPT: Mutex<Recording> = Mutex::new(Recording { target: None, functions: BTreeMap::new() });
 
-struct Kept {
+struct Recording {
     /// The file, and the events that it keeps.
     target: Option<(PathBuf, TraceRoom)>,
     /// The functions of threads by their addresses, with their numbers in the trace.
     functions: BTreeMap<usize, u32>,
 }
 
-fn kept() -> MutexGuard<'static, Kept> {
+fn kept() -> MutexGuard<'static, Recording> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -62,7 +62,8 @@ pub(crate) fn end(trace: Option<Trace>) {
     if !IS_ON.swap(false, Ordering::Relaxed) {
         return;
     }
-    let Kept { target, functions } = std::mem::replace(&mut *kept(), Kept { target: None, functions: BTreeMap::new() });
+    let Recording { target, functions } =
+        std::mem::replace(&mut *kept(), Recording { target: None, functions: BTreeMap::new() });
     let (Some((path, room)), Some(trace)) = (target, trace) else { return };
     let mut functions: Vec<(usize, u32)> = functions.into_iter().collect();
     functions.sort_unstable_by_key(|(_, number)| *number);

@@ -30,7 +30,7 @@
 //!
 //! Functions of other doors, which read one variable each, are left out of this page.
 
-use crate::recording::TraceRoom;
+use crate::kit::TraceRoom;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -231,8 +231,9 @@ pub fn trace() -> Option<PathBuf> {
     variable("VICUS_TRACE").map(PathBuf::from)
 }
 
-/// What a trace keeps by `VICUS_TRACE_EVENTS`, `VICUS_TRACE_ROLLING` and `VICUS_TRACE_LAST_MS`; the faults in their
+/// The room of a trace by `VICUS_TRACE_EVENTS`, `VICUS_TRACE_ROLLING` and `VICUS_TRACE_LAST_MS`; the faults in their
 /// values are told.
+#[doc(hidden)]
 #[doc(hidden)]
 pub fn trace_room(mut tell: impl FnMut(String)) -> TraceRoom {
     let number = |name| text(name).map(|text| text.parse::<u64>().ok().filter(|number| *number > 0));

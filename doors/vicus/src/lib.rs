@@ -90,7 +90,6 @@ pub use vicus_topology::{GroupId, NodeId, Place, Topology};
 
 pub mod environment;
 pub mod kit;
-mod recording;
 mod runtime;
 pub mod tasks;
 pub mod threads;

@@ -201,7 +201,8 @@ fn offsets(parts: &[RecordedRun], pairs: &[(End, End)]) -> Result<Vec<(i128, Opt
     known.into_iter().enumerate().map(|(part, known)| known.ok_or_else(|| missing(part))).collect()
 }
 
-/// Adds a process's boxes to the operators of a query: all processes have the same plan, and each its part of the boxes.
+/// Adds a process's boxes to the operators of a query: all processes have the same plan, and each its part of the
+/// boxes.
 fn add_operators(to: &mut Vec<OperatorInfo>, own: Option<&Vec<OperatorInfo>>, moved_by: u32) {
     let Some(own) = own.filter(|own| !own.is_empty()) else { return };
     if to.is_empty() {

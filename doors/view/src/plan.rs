@@ -104,9 +104,9 @@ pub(crate) fn matrix(header: &Header, id: &str, places: &mut Places, out: &mut S
     }
     _ = write!(
         out,
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix\" id=\"{id}\"><caption>Seats and queues: the number \
-         is the step of a seat’s search that takes from the queue; ● gets its immediate tasks, ○ its deferred ones. \
-         {note}</caption><thead><tr><th scope=\"col\">seat</th>"
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix\" id=\"{id}\"><caption>Seats and queues: a \
+         number is the step of a seat’s search that takes from the queue; ● gets its immediate tasks, ○ its \
+         deferred ones. {note}</caption><thead><tr><th scope=\"col\">seat</th>"
     );
     for (queue, name) in steps.queues.iter().enumerate() {
         let takers: Vec<usize> =

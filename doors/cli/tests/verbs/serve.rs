@@ -593,7 +593,7 @@ fn a_server_writes_its_trace_at_its_end() {
         assert_eq!(Ask::query("SELECT ?s { ?s ?p ?o }").send(served.address).status, 200);
         served.signal(libc::SIGTERM);
         let (status, said) = served.end();
-        assert_eq!((status.code(), said.as_str()), (Some(0), ""), "{more:?}");
+        assert!(status.success() && !said.contains("trace"), "{more:?}: {said}");
         let bytes = std::fs::read(&path).unwrap();
         let trace = vicus_trace::Trace::read_from(&mut &bytes[..]).unwrap();
         assert_eq!((trace.header().rolls, trace.check()), (rolls, vec![]), "{more:?}");
