@@ -255,6 +255,8 @@ int32_t vicus_options_new(vicus_options **options);
  *  | `topology` | the machine to plan for, as vicus_topology_describe() takes it |
  *  | `distribution` | how memory lies that is asked for without one: see vicus_alloc() |
  *  | `events` | how many events each thread records for vicus_runtime_trace() |
+ *  | `events_roll` | `yes`: the last events are kept in place of the first ones, and sums of those before |
+ *  | `events_last_ms` | the milliseconds before the end whose events are kept, and sums of the time before |
  *  | `count_takes` | `yes`: counts where tasks were found, for ::VICUS_ABOUT_TAKES |
  *  | `quiet` | `yes`: what could not be done is not printed on standard error |
  *  | `caller_works_ms` | how long the caller of a short query works for it itself |

@@ -89,6 +89,11 @@ test_readers() {
       say "pip fetches neither rdflib nor pyarrow: Python's own readers alone"
     fi
     "$python" tools/dev/readers.py "$target/release/vicus" "$folder"
+    if [[ "$python" != python3 ]] && "$folder/venv/bin/pip" install --quiet perfetto; then
+      "$python" tools/dev/perfetto_form.py "$target/release/vicus" "$folder"
+    else
+      say "pip fetches no classes of Perfetto's schema: its form is not read back"
+    fi
   )
 }
 

@@ -171,36 +171,67 @@ pub struct Node {
 impl Topology {
     /// Panics with the broken fact if an invariant of the fields does not hold.
     pub fn assert_valid(&self) {
-        assert!(!self.pus.is_empty(), "{}: a machine has at least one PU", self.name);
-        assert!(!self.nodes.is_empty(), "{}: a machine has at least one node", self.name);
-        let partition = |what: &str, parts: &mut dyn Iterator<Item = &[PuId]>| {
-            let mut seen = vec![0; self.pus.len()];
-            parts.flatten().for_each(|pu| seen[pu.index()] += 1);
-            let wrong = seen.iter().position(|&times| times != 1);
-            assert_eq!(wrong, None, "{}: {what} partition the PUs; this PU index is not in exactly one", self.name);
-        };
-        partition("cores", &mut self.cores.iter().map(|core| &core.pus[..]));
-        partition("core groups", &mut self.core_groups.iter().map(|group| &group.pus[..]));
-        partition("nodes", &mut self.nodes.iter().map(|node| &node.pus[..]));
-        for (index, pu) in self.pus.iter().enumerate() {
-            assert_eq!(pu.id.index(), index, "{}: PU ids are indices", self.name);
-            assert!(self.cores[pu.core.index()].pus.contains(&pu.id), "{}: {pu:?} is in its core", self.name);
-            assert!(self.core_groups[pu.group.index()].pus.contains(&pu.id), "{}: {pu:?} is in its group", self.name);
-            assert!(self.nodes[pu.node.index()].pus.contains(&pu.id), "{}: {pu:?} is in its node", self.name);
-            let group = &self.core_groups[pu.group.index()];
-            assert_eq!(group.node, pu.node, "{}: a core group lies in one node", self.name);
+        if let Err(fact) = self.check() {
+            panic!("{fact}");
         }
-        assert!(self.cores.iter().enumerate().all(|(i, core)| core.id.index() == i), "core ids are indices");
-        assert!(self.caches.iter().enumerate().all(|(i, cache)| cache.id.index() == i), "cache ids are indices");
-        assert!(self.core_groups.iter().enumerate().all(|(i, group)| group.id.index() == i), "group ids are indices");
-        assert!(self.nodes.iter().enumerate().all(|(i, node)| node.id.index() == i), "node ids are indices");
-        assert_eq!(self.distances.len(), self.nodes.len(), "{}: a distance row for each node", self.name);
-        assert!(self.distances.iter().all(|row| row.len() == self.nodes.len()), "{}: square distances", self.name);
-        assert!(self.pus.iter().any(|pu| pu.usable), "{}: at least one PU is usable", self.name);
+    }
+
+    /// Checks the invariants of the fields. Any value may be asked, such as one from a foreign file.
+    ///
+    /// # Errors
+    /// The fact that does not hold, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        let hold = |is: bool, fact: &dyn Fn() -> String| if is { Ok(()) } else { Err(fact()) };
+        hold(!self.pus.is_empty(), &|| format!("{name}: a machine has at least one PU"))?;
+        hold(!self.nodes.is_empty(), &|| format!("{name}: a machine has at least one node"))?;
+        let partition = |what: &str, parts: &mut dyn Iterator<Item = &[PuId]>| {
+            let mut seen = vec![0_usize; self.pus.len()];
+            for pu in parts.flatten() {
+                let times = seen.get_mut(pu.index());
+                *times.ok_or_else(|| format!("{name}: {what} have a PU that the machine lacks: {pu:?}"))? += 1;
+            }
+            let wrong = seen.iter().position(|&times| times != 1);
+            hold(wrong.is_none(), &|| {
+                format!("{name}: {what} partition the PUs; this PU index is not in exactly one: {wrong:?}")
+            })
+        };
+        partition("cores", &mut self.cores.iter().map(|core| &core.pus[..]))?;
+        partition("core groups", &mut self.core_groups.iter().map(|group| &group.pus[..]))?;
+        partition("nodes", &mut self.nodes.iter().map(|node| &node.pus[..]))?;
+        hold(self.cores.iter().all(|core| !core.pus.is_empty()), &|| format!("{name}: a core has a PU"))?;
+        let mut shared = self.caches.iter().flat_map(|cache| &cache.pus);
+        hold(shared.all(|pu| pu.index() < self.pus.len()), &|| format!("{name}: PUs of caches exist"))?;
+        for (index, pu) in self.pus.iter().enumerate() {
+            hold(pu.id.index() == index, &|| format!("{name}: PU ids are indices"))?;
+            let core = self.cores.get(pu.core.index()).is_some_and(|core| core.pus.contains(&pu.id));
+            hold(core, &|| format!("{name}: {:?} is in its core", pu.id))?;
+            let group = self.core_groups.get(pu.group.index()).filter(|group| group.pus.contains(&pu.id));
+            hold(group.is_some(), &|| format!("{name}: {:?} is in its group", pu.id))?;
+            let node = self.nodes.get(pu.node.index()).is_some_and(|node| node.pus.contains(&pu.id));
+            hold(node, &|| format!("{name}: {:?} is in its node", pu.id))?;
+            let in_node = group.is_some_and(|group| group.node == pu.node);
+            hold(in_node, &|| format!("{name}: a core group lies in one node"))?;
+        }
+        let is_index = |(at, id): (usize, usize)| at == id;
+        let ids: [(&str, bool); 4] = [
+            ("core", self.cores.iter().map(|core| core.id.index()).enumerate().all(is_index)),
+            ("cache", self.caches.iter().map(|cache| cache.id.index()).enumerate().all(is_index)),
+            ("group", self.core_groups.iter().map(|group| group.id.index()).enumerate().all(is_index)),
+            ("node", self.nodes.iter().map(|node| node.id.index()).enumerate().all(is_index)),
+        ];
+        for (what, is) in ids {
+            hold(is, &|| format!("{name}: {what} ids are indices"))?;
+        }
+        let count = self.nodes.len();
+        hold(self.distances.len() == count, &|| format!("{name}: a distance row for each node"))?;
+        hold(self.distances.iter().all(|row| row.len() == count), &|| format!("{name}: square distances"))?;
+        hold(self.pus.iter().any(|pu| pu.usable), &|| format!("{name}: at least one PU is usable"))?;
         let mut named = self.devices.iter().filter_map(|device| device.node);
         let mut near = self.nodes.iter().filter_map(|node| node.speed.as_ref()).flat_map(|speed| &speed.near);
-        let is_known = |node: NodeId| node.index() < self.nodes.len();
-        assert!(named.all(is_known) && near.all(|&node| is_known(node)), "{}: nodes of devices exist", self.name);
+        let is_known = |node: NodeId| node.index() < count;
+        let are_known = named.all(is_known) && near.all(|&node| is_known(node));
+        hold(are_known, &|| format!("{name}: nodes of devices exist"))
     }
 
     /// The PUs this process may run on, in the order of the hierarchy.

@@ -65,7 +65,7 @@ pub use merge::{Entry, Merged};
 pub use summary::{BoxSummary, SeatSummary, Summary, Takes};
 
 use serde::{Deserialize, Serialize};
-use vicus_topology::{GroupId, NodeId, PuId};
+use vicus_topology::{GroupId, NodeId, PuId, Topology};
 
 /// Everything recorded of one run: the machine, the networks, and the events of each seat.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +117,9 @@ pub struct Header {
     /// The processes of a run over several ones, by the numbers that seats have; empty for a run of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<String>,
+    /// The machine of each process, with the parts that no seat is on. Empty in files of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<Topology>,
     /// For each seat, sums over the time before its first event, if logs keep the last events; or nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Vec<Earlier>>,

@@ -10,13 +10,14 @@ use std::ffi::{c_char, c_void};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use vicus::environment::Defaults;
 use vicus::kit::TaskRequest;
-use vicus::kit::{LatencyFile, Reservation};
+use vicus::kit::{LatencyFile, Reservation, TraceRoom};
 use vicus::tasks::is_in_runtime;
 use vicus::{Budget, Request, Runtime, RuntimeBuilder, Topology, environment};
 use vicus_service::{MemoryBudget, Service};
@@ -25,6 +26,8 @@ use vicus_service::{MemoryBudget, Service};
 #[derive(Clone)]
 pub(crate) struct Options {
     builder: RuntimeBuilder,
+    /// The events that are recorded, if any are.
+    records: Option<TraceRoom>,
     /// The environment's settings, and the program's, which replace them.
     defaults: Defaults,
     memory_bytes: u64,
@@ -32,11 +35,16 @@ pub(crate) struct Options {
 
 impl Options {
     fn new() -> Options {
-        Options { builder: Runtime::builder(), defaults: environment::defaults(), memory_bytes: u64::MAX }
+        let (builder, defaults) = (Runtime::builder(), environment::defaults());
+        Options { builder, records: None, defaults, memory_bytes: u64::MAX }
     }
 
     fn start(self) -> Outcome<Service> {
-        let Options { builder, defaults, memory_bytes } = self;
+        let Options { builder, records, defaults, memory_bytes } = self;
+        let builder = match records {
+            Some(room) => room.of(builder),
+            None => builder,
+        };
         // A panic reports faults such as a machine that does not fit the plan.
         let started = as_state(|| builder.defaults(defaults).try_start())?;
         let runtime = started.map_err(|error| Failure::new(status::SYSTEM, error))?;
@@ -47,7 +55,7 @@ impl Options {
 /// A setting of `vicus_options_set`: its name, the form of its value, and its effect.
 type Setting = (&'static str, &'static str, fn(&mut Options, &str) -> Result<(), String>);
 
-const SETTINGS: [Setting; 13] = [
+const SETTINGS: [Setting; 15] = [
     ("threads", "a number from 1 on", |options, value| {
         let threads: usize = number(value)?;
         if threads == 0 {
@@ -69,7 +77,19 @@ const SETTINGS: [Setting; 13] = [
     }),
     ("events", "how many events each thread records for vicus_runtime_trace", |options, value| {
         let events = number(value)?;
-        change(options, |builder| builder.record(events))
+        options.records = Some(TraceRoom { events, ..options.records.unwrap_or_default() });
+        Ok(())
+    }),
+    ("events_roll", "yes or no", |options, value| {
+        let rolls = truth(value)?;
+        options.records = Some(TraceRoom { rolls, ..options.records.unwrap_or_default() });
+        Ok(())
+    }),
+    ("events_last_ms", "milliseconds, at least 1", |options, value| {
+        let ms = number::<NonZeroU64>(value)?;
+        let last = Some(Duration::from_millis(ms.get()));
+        options.records = Some(TraceRoom { last, ..options.records.unwrap_or_default() });
+        Ok(())
     }),
     (
         "count_takes",

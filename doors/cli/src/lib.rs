@@ -24,6 +24,7 @@ mod node;
 mod peers;
 mod progress;
 mod query;
+mod recording;
 #[cfg(target_os = "linux")]
 mod run;
 mod serve;

@@ -4,7 +4,8 @@ use crate::arguments::{RootsArgs, RuntimeArgs};
 use crate::interrupt::{self, Interrupted};
 use crate::messages::print;
 use crate::progress::RunningLine;
-use crate::query::{ROOM, bytes, duration, of_this_program, trace_span, write_trace};
+use crate::query::{bytes, duration};
+use crate::recording::TraceArgs;
 use crate::{engine, memory, node};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
@@ -14,7 +15,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Read, Seek, Write};
-use std::num::{NonZero, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -102,19 +103,8 @@ struct RunArgs {
     /// Prints on standard error how often each box of this process ran, and its rows.
     #[arg(long)]
     counts: bool,
-    /// Records the events of every thread; see `vicus trace`.
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// How many events of each thread the trace has room for, 32 bytes each. Later ones are left out, and counted.
-    #[arg(long, value_name = "N", requires = "trace", default_value_t = ROOM)]
-    trace_events: NonZero<usize>,
-    /// Keeps the last events in place of the first ones: for networks that run for days.
-    #[arg(long, requires = "trace")]
-    trace_rolling: bool,
-    /// Keeps the events of so much time before the end, such as 10m or 500ms, and sums of the time before that; the
-    /// last events alone if `--trace-events` has no room for more.
-    #[arg(long, value_name = "TIME", value_parser = trace_span, requires = "trace", conflicts_with = "trace_rolling")]
-    trace_last: Option<Duration>,
+    #[command(flatten)]
+    trace: TraceArgs,
 }
 
 #[derive(ClapArgs)]
@@ -472,18 +462,9 @@ impl Printer {
 
 fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     interrupt::listen();
-    let mut builder = args.runtime.builder()?;
+    let builder = args.runtime.builder()?;
     let (text, name) = args.text.read()?;
-    if let Some(path) = &args.trace {
-        // Fails now, not after the work.
-        File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
-        let events = args.trace_events.get();
-        builder = match (args.trace_last, args.trace_rolling) {
-            (Some(last), _) => builder.record_last_time(last, events),
-            (None, true) => builder.record_last(events),
-            (None, false) => builder.record(events),
-        };
-    }
+    let builder = args.trace.begin(builder)?;
     let runtime = args.runtime.start(builder)?;
     let nodes = vicus::this_machine().topology.nodes.len();
     let machine = MachineCounts { threads: runtime.plan().threads(), nodes };
@@ -494,9 +475,7 @@ fn run_network(args: &RunArgs) -> anyhow::Result<()> {
     let options = RequestOptions { overflows, most_boxes, is_timed: args.counts, ..RequestOptions::from(limit) };
     let run = Run { args, runtime: &runtime, text: &text, name: &name, machine, limit, options };
     let ended = run.until_done();
-    if let Some(path) = &args.trace {
-        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")), args.trace_last)?;
-    }
+    args.trace.end(|| runtime.trace())?;
     ended
 }
 

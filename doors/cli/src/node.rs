@@ -3,7 +3,8 @@
 use crate::arguments::{CertificateArgs, RuntimeArgs};
 use crate::engine::plain;
 use crate::messages::print;
-use crate::query::{ROOM, bytes, duration, of_this_program, trace_span, write_trace};
+use crate::query::{bytes, duration};
+use crate::recording::{ROOM, of_this_program, trace_span, write_trace};
 use crate::store::of;
 use crate::{interrupt, memory, network};
 use anyhow::{Context, anyhow, ensure};
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vicus::TemporaryFiles;
 use vicus::flow::Overflows;
+use vicus::kit::TraceRoom;
 use vicus_network::Paths;
 use vicus_nodes::{NodeOptions, NodeServer, add_program_kinds};
 use vicus_service::{
@@ -95,14 +97,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         nodes: vicus::this_machine().topology.nodes.len(),
     };
     let (has_token, is_tls) = (options.token.is_some(), options.certificate.is_some());
-    let mut builder = args.runtime.builder()?;
-    if args.trace.is_some() {
-        let events = args.trace_events.get();
-        builder = match args.trace_last {
-            Some(last) => builder.record_last_time(last, events),
-            None => builder.record_last(events),
-        };
-    }
+    let room = TraceRoom { events: args.trace_events.get(), rolls: true, last: args.trace_last };
+    let builder = args.runtime.builder()?;
+    let builder = if args.trace.is_some() { room.of(builder) } else { builder };
     let runtime = args.runtime.start(builder)?;
     let threads = runtime.plan().threads();
     let mut kinds = network::kinds().with_paths(paths);
@@ -141,7 +138,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     node.serve(|| ended.load(Ordering::Relaxed)).context("the node")?;
     if let Some(path) = &args.trace {
         let runtime = node.into_runtime().context("a network does not end, so there is no trace")?;
-        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")), args.trace_last)?;
+        write_trace(path, &of_this_program(runtime.trace().expect("it was asked to record")), room)?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::memory;
 use crate::messages::tell;
 use crate::network;
 use crate::peers::PeerArgs;
+use crate::recording::TraceArgs;
 use crate::spill::SpillArgs;
 use crate::strategy;
 use crate::web::WebArgs;
@@ -25,7 +26,6 @@ use progress::outcome;
 use report::{Report, Timing, Timings};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -38,9 +38,6 @@ use vicus_service::{
     Moment, NetworkOptions, PlanOptions, Prepared, QueryLanguage, RemarkKind, RunningQuery, Screen, Service, Session,
     SessionOptions, TextError, TextOption, TextSink, check, language, option_of,
 };
-
-/// The events of a thread in a trace, unless others are wanted.
-pub(crate) const ROOM: NonZero<usize> = NonZero::new(vicus_trace::EventLog::DEFAULT_ROOM).expect("it has room");
 
 /// The rows of a table on a terminal, unless all are wanted.
 const SHOWN_ROWS: usize = 40;
@@ -130,14 +127,8 @@ struct RunArgs {
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     #[arg(help_heading = "Runs and their measurement")]
     timings: Option<Timings>,
-    /// Records the events of every thread; see `vicus trace`. Short queries, which otherwise run on the calling thread,
-    /// then run on these threads.
-    #[arg(long, value_name = "FILE", help_heading = "Runs and their measurement")]
-    trace: Option<PathBuf>,
-    /// How many events of each thread the trace has room for, 32 bytes each. What comes later is left out, and counted.
-    #[arg(long, value_name = "N", requires = "trace", default_value_t = ROOM)]
-    #[arg(help_heading = "Runs and their measurement")]
-    trace_events: NonZero<usize>,
+    #[command(flatten)]
+    trace: TraceArgs,
     /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the
     /// tables down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
     #[arg(long, value_name = "N", help_heading = "Runs and their measurement")]
@@ -359,16 +350,12 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         return Err(clap::Error::raw(clap::error::ErrorKind::MissingRequiredArgument, missing).into());
     }
     interrupt::listen();
-    let mut builder = args.runtime.builder()?;
+    let builder = args.runtime.builder()?;
     let hash_seed = args.choose_hash_seed()?;
     let asks_types = args.table_types.iter().any(Option::is_none);
     let is_asked = args.text.is_some() || !args.query.is_empty();
     let questions = if asks_types && !is_asked { Vec::new() } else { questions(&args)? };
-    if let Some(path) = &args.runs.trace {
-        // Fails now, not after the work.
-        std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
-        builder = builder.record(args.runs.trace_events.get());
-    }
+    let builder = args.runs.trace.begin(builder)?;
     let opened = args.data.open()?;
     // Errors in the queries are reported before the data is read.
     let memory = MemoryBudget::new(args.memory());
@@ -432,11 +419,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     };
     let done = questions.into_iter().try_for_each(ask);
     let reported = report.load(time.as_secs_f64() * 1e3, dataset.snapshot().len());
-    if let Some(path) = &args.runs.trace {
-        let runtime = service.into_runtime().expect("no session is left");
-        let trace = runtime.trace().expect("it was asked to record");
-        write_trace(path, &of_this_program(trace), None)?;
-    }
+    args.runs.trace.end(|| service.into_runtime().expect("no session is left").trace())?;
     match done {
         // The reader has closed its end, having read enough.
         Err(error) if is_broken_pipe(&error) => Ok(()),
@@ -668,44 +651,6 @@ fn with_caret(error: &TextError, title: &str, asked: &str) -> anyhow::Error {
         text.push_str(&format!("\n  {shown}\n  {caret}^"));
     }
     anyhow::Error::msg(text)
-}
-
-/// A trace of this program's own run, with its command line.
-pub(crate) fn of_this_program(trace: vicus_trace::Trace) -> vicus_trace::Trace {
-    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    trace.with_command(words.collect::<Vec<_>>().join(" "))
-}
-
-/// A span of time for a trace.
-pub(crate) fn trace_span(text: &str) -> Result<Duration, String> {
-    let ns = vicus_network::span_ns(text)?;
-    let ns = u64::try_from(ns).ok().filter(|ns| *ns > 0);
-    ns.map(Duration::from_nanos).ok_or_else(|| format!("`{text}` is no span of time that a trace can keep"))
-}
-
-/// Writes a trace file; errors name it. `last`: the span of time that the trace was asked to keep.
-pub(crate) fn write_trace(path: &Path, trace: &vicus_trace::Trace, last: Option<Duration>) -> anyhow::Result<()> {
-    let cannot = || format!("{}: can't be written", path.display());
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(cannot)?);
-    trace.write_to(&mut file).with_context(cannot)?;
-    file.flush().with_context(cannot)?;
-    let whole = Duration::from_nanos(trace.header().last_ns);
-    if let Some(last) = last {
-        if whole < last {
-            tell(format_args!(
-                "vicus: the trace has the last {:.1} s of {:.1}: make room by --trace-events",
-                whole.as_secs_f64(),
-                last.as_secs_f64()
-            ));
-        }
-    } else if trace.header().rolls {
-        if trace.lost() > 0 {
-            tell(format_args!("vicus: the trace has the last events; {} before them were dropped", trace.lost()));
-        }
-    } else if trace.lost() > 0 {
-        tell(format_args!("vicus: {} events did not fit into the trace: make room by --trace-events", trace.lost()));
-    }
-    Ok(())
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -1,6 +1,7 @@
 //! `vicus run`: an OpenMP program, on the scheduler of Vicus.
 
 use crate::messages::tell;
+use crate::recording::trace_span;
 use crate::{LIBRARIES, strategy};
 use anyhow::{Context as _, bail, ensure};
 use std::env;
@@ -10,6 +11,7 @@ use std::num::NonZero;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use vicus::memory::Distribution;
 use vicus::{DEFAULT, Setting, environment};
 
@@ -36,6 +38,13 @@ pub(crate) struct Args {
     /// 1048576. What comes later is left out, and counted.
     #[arg(long, value_name = "N", requires = "trace")]
     trace_events: Option<NonZero<usize>>,
+    /// Keeps the last events in place of the first ones, and sums of those before.
+    #[arg(long, requires = "trace")]
+    trace_rolling: bool,
+    /// Keeps the events of so much time before the program's end, such as 10m or 500ms, and sums of the time before
+    /// that; the last events alone if `--trace-events` has no room for more.
+    #[arg(long, value_name = "TIME", value_parser = trace_span, requires = "trace", conflicts_with = "trace_rolling")]
+    trace_last: Option<Duration>,
     /// The distribution of the program's memory: fine, coarse, blocked, on:N or weighted:A,B,...; by default the one of
     /// `VICUS_DATA_DISTRIBUTION` or `OMP_DATA_DISTRIBUTION`, else the machine's. Small blocks are left to the C
     /// library.
@@ -86,6 +95,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         command.env("VICUS_TRACE", fs::canonicalize(path)?);
         if let Some(events) = args.trace_events {
             command.env("VICUS_TRACE_EVENTS", events.to_string());
+        }
+        if args.trace_rolling {
+            command.env("VICUS_TRACE_ROLLING", "1");
+        }
+        if let Some(last) = args.trace_last {
+            command.env("VICUS_TRACE_LAST_MS", last.as_millis().max(1).to_string());
         }
     }
     if args.inflation {

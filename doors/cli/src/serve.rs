@@ -6,6 +6,7 @@ use crate::arguments::{AnswerArgs, CertificateArgs, DataArgs, LimitArgs, RootsAr
 use crate::messages::{print, tell};
 use crate::peers::PeerArgs;
 use crate::query::{by_chance, bytes, duration, table, tables};
+use crate::recording::TraceArgs;
 use crate::spill::SpillArgs;
 use crate::store::archive::span;
 use crate::store::{self, of};
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     copies: CopyArgs,
     #[command(flatten)]
     runtime: RuntimeArgs,
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -313,9 +316,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         following: None,
         archiving: None,
     };
-    let builder = builder.count_takes().head_start(HEAD_START);
+    let builder = args.trace.begin(builder.count_takes().head_start(HEAD_START))?;
     let memory = MemoryBudget::new(total);
     let service = Service::new(args.runtime.start(builder)?, memory);
+    let recording = service.clone();
     let token = options.access.write.first().cloned();
     let roots = args.roots.read()?;
     let follow = follow_options(&args, token.as_deref(), roots.as_ref());
@@ -372,6 +376,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if archiving.is_some_and(|archiving| !archiving.end(ARCHIVE_END)) {
         tell("vicus: not all of the store is in the archive: the next start sends the rest");
     }
+    // Requests that are not over go on: the trace is that up to here.
+    args.trace.end(|| recording.runtime().cut_trace())?;
     ended
 }
 

@@ -11,6 +11,8 @@ use crate::settings::{complain, warn};
 use crate::wait::Guarded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vicus::tasks::Access;
 
@@ -76,9 +78,20 @@ fn is_listed(listed: &Listed, function: usize) -> bool {
         *seen.entry(function).or_insert_with(|| {
             let symbols = Symbols::new();
             listed.names.contains(&symbols.of(function))
-                || symbols.distance(function).is_some_and(|distance| listed.distances.contains(&distance))
+                || distance(function).is_some_and(|distance| listed.distances.contains(&distance))
         })
     })
+}
+
+/// The offset of an address from the start of its mapped file.
+fn distance(address: usize) -> Option<u64> {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: rule "System": the loader reads no memory at the address, and fills the structure if it finds an object
+    // there.
+    unsafe {
+        let found = libc::dladdr(ptr::without_provenance(address), info.as_mut_ptr()) != 0;
+        found.then(|| address as u64 - info.assume_init().dli_fbase.addr() as u64)
+    }
 }
 
 /// Says once, if a file is named, that a team's strategy asks for no intensity.

@@ -136,9 +136,9 @@ pub(crate) fn leave_to_parent() {
     KEPT.lock.init();
 }
 
-/// How many events each thread of a new team records, if a trace is wanted.
-pub(crate) fn events() -> Option<usize> {
-    IS_TRACED.load(Ordering::Relaxed).then(|| get().trace_events)
+/// The events that a new team's trace keeps of each thread, if one is wanted.
+pub(crate) fn room() -> Option<vicus::kit::TraceRoom> {
+    IS_TRACED.load(Ordering::Relaxed).then(|| get().trace_room)
 }
 
 /// A team was made.
@@ -317,8 +317,8 @@ fn write_trace() {
     if let Err(error) = written {
         complain(&format!("the trace can't be written to {}: {error}", path.display()));
     }
-    if trace.lost() > 0 {
-        complain(&format!("{} events did not fit into the trace: make room by VICUS_TRACE_EVENTS", trace.lost()));
+    if let Some(shortage) = get().trace_room.shortage(&trace, "VICUS_TRACE_EVENTS") {
+        complain(&shortage);
     }
 }
 

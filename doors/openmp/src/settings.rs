@@ -74,8 +74,8 @@ pub(crate) struct Settings {
     /// The target of the summary at the end: `1` is standard error, else a file. And the target of the trace.
     pub(crate) summary: Option<OsString>,
     pub(crate) trace: Option<PathBuf>,
-    /// The events of each thread for which it has room.
-    pub(crate) trace_events: usize,
+    /// The events that it keeps of each thread.
+    pub(crate) trace_room: vicus::kit::TraceRoom,
     /// For how long the program's regions and tasks work with one thread.
     pub(crate) work_alone: Option<Duration>,
     /// `OMP_TARGET_OFFLOAD`: 0 disabled, 1 default, 2 mandatory.
@@ -488,7 +488,7 @@ fn read() -> Settings {
         .unwrap_or(true),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
-        trace_events: vicus::environment::trace_events().and_then(told).unwrap_or(vicus::kit::EventLog::DEFAULT_ROOM),
+        trace_room: vicus::environment::trace_room(|wrong| _ = told(Err::<(), _>(wrong))),
         work_alone: vicus::environment::summary_alone().and_then(told),
     }
 }

@@ -209,8 +209,8 @@ impl Team {
         if report::is_on() {
             builder = builder.count_takes();
         }
-        if let Some(events) = report::events() {
-            builder = builder.record(events);
+        if let Some(room) = report::room() {
+            builder = room.of(builder);
         }
         let setting = strategy(kind, is_exact);
         let team = crate::process::unforked(|| builder.strategy(setting).team());

@@ -353,6 +353,32 @@ fn a_plan_is_made_for_the_places_of_its_threads() {
     let _ = fs::remove_file(path);
 }
 
+/// The trace of a program keeps its last events with sums of those before, or those of a time before its end.
+#[test]
+fn a_trace_keeps_the_last_events_or_those_of_a_time() {
+    let path = scratch("kept-trace");
+    for compiler in for_c() {
+        let program = compile(compiler, "tasks.c").expect("it can be compiled");
+        let traced = |variables: &[(&str, &str)]| {
+            let mut command = Command::new(&program);
+            command.env("LD_PRELOAD", library()).env("VICUS_TRACE", &path).env("OMP_NUM_THREADS", "2");
+            let output = command.envs(variables.iter().copied()).output().expect("the program was compiled");
+            let bytes = fs::read(&path).expect("it writes a trace");
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            (vicus::trace::Trace::read_from(&mut &bytes[..]).expect("a trace can be read"), told)
+        };
+        let (trace, told) = traced(&[("VICUS_TRACE_EVENTS", "50"), ("VICUS_TRACE_ROLLING", "1")]);
+        let header = trace.header();
+        let dropped: u64 = header.earlier.iter().flatten().map(|part| part.events).sum();
+        assert!(header.rolls && dropped > 0 && dropped == trace.lost(), "{dropped} of {}", trace.lost());
+        assert!(told.contains("the trace has the last events"), "{told}");
+        let (trace, told) = traced(&[("VICUS_TRACE_LAST_MS", "600000")]);
+        assert_eq!((trace.header().last_ns, trace.lost()), (600_000_000_000, 0), "{told}");
+        assert_eq!(trace.header().earlier.len(), 0);
+    }
+    let _ = fs::remove_file(path);
+}
+
 /// What happened: a program of Rodinia has a function `read`, which was called where a file was to be read, for ever.
 #[test]
 fn programs_may_have_functions_with_names_of_the_c_library() {

@@ -3,6 +3,7 @@
 use crate::codes::{BADARGS, MALLOC_ERROR, NO_SHEPHERD, NON_TASK_ID, NOT_ALLOWED, SUCCESS};
 use crate::exports;
 use crate::library::{self, Library};
+use crate::recording;
 use crate::sinc::{Sinc, qt_sinc_submit};
 use std::cell::{Cell, UnsafeCell};
 use std::io::Write as _;
@@ -250,6 +251,7 @@ impl Queued {
             // SAFETY: `try_spawn` has looked at the list, which belongs to the thread.
             unsafe { self.wait_for_preconditions(preconditions) };
         }
+        recording::name(self.f);
         // SAFETY: rule "Interface": the thread's function, with its argument.
         let value = unsafe { (self.f)(self.arg) };
         // SAFETY: rule "Thread": no other reference to its values lasts.

@@ -69,9 +69,12 @@ mod pairs;
 mod pool;
 mod queue;
 mod queues;
+mod recording;
 mod ring;
 mod sinc;
 mod spinlock;
+#[path = "../../openmp/src/report/symbols.rs"]
+mod symbols;
 mod timer;
 mod util;
 

@@ -4,6 +4,7 @@ use crate::codes::{NO_SHEPHERD, NON_TASK_ID, NOT_ALLOWED, NULL_TASK_ID, PTHREAD_
 use crate::environment::{flag, ignored, number};
 use crate::exports;
 use crate::machine::{self, Shape};
+use crate::recording;
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -210,6 +211,7 @@ fn start(shepherds: Option<usize>) -> i32 {
         Some(Err(wrong)) => eprintln!("vicus: {wrong}"),
         _ => {}
     }
+    builder = recording::begin(builder);
     let affinity = flag("AFFINITY");
     if affinity == Some(false) {
         let mut plan = builder.planned();
@@ -342,7 +344,7 @@ fn end() {
     // SAFETY: `start` has put it there, and the lock and the check above let one call take it out, once. Its place is
     // never freed: threads that run on look at the runtime there, which stays then.
     let sitting = unsafe { library.sitting.load(Ordering::Relaxed).read() };
-    sitting.end();
+    recording::end(sitting.end_recorded().1);
     // The library stays in place: a thread from outside may just look at it.
     LIBRARY.store(ptr::null_mut(), Ordering::Release);
     IS_ENDING.store(false, Ordering::Relaxed);

@@ -814,3 +814,45 @@ fn each_function_is_exported_and_called_by_a_test() {
         names.iter().filter(|name| is_declared(name) && !exported.contains(name.as_str())).collect();
     assert!(missing.is_empty(), "declared and not exported: {missing:?}");
 }
+
+/// A trace has every thread under its function's name, though half of them wait and go on; or the last events alone.
+#[test]
+fn a_program_writes_its_trace() {
+    let path = folder().join("traced.trace");
+    let traced = |program: &Path, strategy: &str, shape: (usize, usize), more: &[(&str, &str)]| {
+        let mut command = Command::new(program);
+        command.env("VICUS_TRACE", &path).envs(more.iter().copied());
+        let (status, said, told) = run_as(&mut command, strategy, shape);
+        assert_eq!((status, &*said), (Some(0), "ok\n"), "{strategy}, {shape:?}: {told}");
+        let bytes = fs::read(&path).expect("it writes a trace");
+        fs::remove_file(&path).expect("it is there");
+        (vicus::trace::Trace::read_from(&mut &bytes[..]).expect("a trace can be read"), told)
+    };
+    for compiler in for_c() {
+        let program = compile(compiler, "gnu11", "traced.c");
+        for strategy in strategies() {
+            for shape in SHAPES {
+                let (trace, told) = traced(&program, strategy, shape, &[]);
+                assert_eq!(trace.check(), [], "{strategy}, {shape:?}");
+                assert_eq!((trace.lost(), &*told), (0, ""), "{strategy}, {shape:?}");
+                let summary = trace.summary();
+                for name in ["works", "waits"] {
+                    let row = summary.boxes.iter().find(|row| row.type_name == name);
+                    let row = row.unwrap_or_else(|| panic!("{strategy}, {shape:?}: no {name} in {:?}", summary.boxes));
+                    assert_eq!(row.invocations, 100, "{name}, {strategy}, {shape:?}");
+                }
+                assert!(trace.header().command.ends_with("traced-c-gcc") || compiler != "gcc");
+            }
+        }
+        let rolling = [("VICUS_TRACE_EVENTS", "40"), ("VICUS_TRACE_ROLLING", "1")];
+        let (trace, told) = traced(&program, DEFAULT, (1, 1), &rolling);
+        assert!(trace.header().rolls && trace.lost() > 0 && !trace.header().earlier.is_empty());
+        assert!(told.contains("the trace has the last events"), "{told}");
+        let (trace, told) = traced(&program, DEFAULT, (2, 1), &[("VICUS_TRACE_LAST_MS", "600000")]);
+        assert_eq!((trace.header().last_ns, &*told), (600_000_000_000, ""));
+        let (_, told) =
+            traced(&program, DEFAULT, (1, 1), &[("VICUS_TRACE_LAST_MS", "soon"), ("VICUS_TRACE_EVENTS", "9")]);
+        let lines = ["VICUS_TRACE_LAST_MS: expected a number of milliseconds", "make room by VICUS_TRACE_EVENTS"];
+        assert!(lines.iter().all(|line| told.contains(line)), "{told}");
+    }
+}

@@ -27,9 +27,6 @@ use vicus_service::{
 /// The most bytes of a text checked or completed while it is written.
 const TEXT_BYTES: u64 = 1 << 20;
 
-/// The most bytes of a recording that is shown: two million events.
-const TRACE_BYTES: u64 = 64 << 20;
-
 /// A longer completion returns the finds up to then.
 const COMPLETION_TIME: Duration = Duration::from_millis(40);
 
@@ -109,8 +106,10 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
 async fn view(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
     request.is_own(shared)?;
     let name = request.parameters.one("name").map_err(Failure::bad)?.unwrap_or("a recorded run").to_owned();
-    let bound = Bound { bytes: TRACE_BYTES, stretch: shared.options.clients.body_time };
-    let file = body::read(&request.headers, body, bound, shared.bodies.begin(request.client)).await?;
+    let clients = &shared.options.clients;
+    let bound = Bound { bytes: clients.body_bytes, stretch: clients.body_time };
+    let mut file = body::read(&request.headers, body, bound, shared.bodies.begin(request.client)).await?;
+    file.book(timeline::needed_bytes(&file.bytes))?;
     let job = move || timeline::shown(&name, &file.bytes).map_err(|error| error.to_string());
     let made = shared.jobs.run(job).map_err(|_| full())?.await;
     let mistake = |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the file could not be shown");

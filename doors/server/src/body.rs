@@ -200,7 +200,7 @@ impl Bodies {
 impl HeldBytes {
     fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         let (bytes, most, one, alone) = (bytes as u64, self.bodies.most, self.bodies.one, self.bodies.alone());
-        if self.bytes + bytes > alone {
+        if self.bytes.saturating_add(bytes) > alone {
             let message = format!("the body takes more than {alone} bytes of memory, which no body may");
             return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message));
         }
@@ -259,6 +259,13 @@ impl Drop for HeldBytes {
 pub(crate) struct Whole {
     pub(crate) bytes: Vec<u8>,
     pub(crate) held: HeldBytes,
+}
+
+impl Whole {
+    /// Books memory for work on the body as well, until it is dropped.
+    pub(crate) fn book(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.held.grow(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
 }
 
 /// A body, or a part of it, as it is read; the last part gives back the body's memory.

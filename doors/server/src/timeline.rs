@@ -3,6 +3,7 @@
 //! A query with a time line runs on threads of its own, which record.
 
 use vicus_service::Service;
+pub(crate) use vicus_view::needed_bytes;
 use vicus_view::{Page, ReadError, RecordedRun};
 
 /// A query's recording: one file that shows it, and from which its trace can be read.

@@ -148,8 +148,12 @@ impl<S: Sink> PendingCall<'_, S> {
             ..RequestOptions::from(budget)
         };
         let runtime = session.service.runtime();
-        if part.is_none() {
-            runtime.record_operators(plan.model(), || plan.nodes().iter().map(operator_info).collect());
+        match &part {
+            Some(part) => {
+                let here = |id: BoxId| part.boxes.get(id.index()).copied().flatten();
+                runtime.record_operators(&part.model, || operator_infos(&plan.nodes(), here));
+            }
+            None => runtime.record_operators(plan.model(), || operator_infos(&plan.nodes(), Some)),
         }
         let request = match (&part, thread) {
             (Some(part), _) => runtime.submit_within(&part.model, operators, request_options),
@@ -171,20 +175,21 @@ impl<S: Sink> PendingCall<'_, S> {
     }
 }
 
-/// An operator as a recording has it.
-fn operator_info(node: &PlanNode) -> OperatorInfo {
-    let output = |from: &vicus::OutputId| InputSource {
-        index: from.sender().index() as u32,
-        output: u16::try_from(from.index()).unwrap_or(u16::MAX),
+/// The operators of a plan as a recording has them. `here` finds a box of the plan among those of this process.
+pub(crate) fn operator_infos(nodes: &[PlanNode], here: impl Fn(BoxId) -> Option<BoxId>) -> Vec<OperatorInfo> {
+    let output = |from: &vicus::OutputId| {
+        let index = here(from.sender())?.index() as u32;
+        Some(InputSource { index, output: u16::try_from(from.index()).unwrap_or(u16::MAX) })
     };
-    OperatorInfo {
+    let operator = |node: &PlanNode| OperatorInfo {
         parent: node.parent.map(|parent| parent as u32),
         name: node.name.clone(),
         detail: node.detail.clone(),
         expected_rows: node.rows.max(0.0).round() as u64,
-        boxes: node.boxes.iter().map(|id| id.index() as u32).collect(),
-        outputs: node.outputs.iter().map(output).collect(),
-    }
+        boxes: node.boxes.iter().filter_map(|id| Some(here(*id)?.index() as u32)).collect(),
+        outputs: node.outputs.iter().filter_map(output).collect(),
+    };
+    nodes.iter().map(operator).collect()
 }
 
 /// A query that loses processes more often than this has no answer.

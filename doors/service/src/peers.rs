@@ -16,6 +16,7 @@
 //! digest of the plan. Queries only read, so one whose peer is lost is asked again, of those that are left, unless rows
 //! have been handed out.
 
+use crate::begin::operator_infos;
 use crate::error::Error;
 use crate::languages::{CheckedText, SPARQL, Surroundings, TextReading, sparql};
 use crate::load::Dataset;
@@ -32,7 +33,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use vicus::kit::ModelLinks;
 use vicus::kit::counts::{BoxCounts, InputCounts, OutputCounts};
-use vicus::{FlowError, Request, RequestOptions, TemporaryFiles};
+use vicus::{BoxId, FlowError, Request, RequestOptions, TemporaryFiles};
 use vicus_language::{PartOfPlan, PlanOptions, TextLimits};
 use vicus_machine::SystemDirectory;
 use vicus_rdf::Snapshot;
@@ -411,6 +412,9 @@ impl PeerHost {
         let surroundings = Surroundings { moment: Moment { now_ms, seed }, web: Arc::<Web>::default(), spill };
         let begun = plan.begin_part_any(own, links, &surroundings);
         let (part, _) = begun.ok_or_else(|| NoPart::wrong("it has no part of the plan"))?;
+        let here = |id: BoxId| part.boxes.get(id.index()).copied().flatten();
+        let runtime = call.session.service.runtime();
+        runtime.record_operators(&part.model, || operator_infos(&plan.nodes(), here));
         let options = RequestOptions { overflows: files.map(|files| files as _), ..RequestOptions::from(memory) };
         Ok(HostedPart { part, options, dataset })
     }

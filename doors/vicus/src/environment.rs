@@ -14,8 +14,10 @@
 //! | `VICUS_LATENCY_FILE` | the file in which `vicinity` keeps the latencies that it measures | one for each machine in `$XDG_CACHE_HOME/vicus`, or `~/.cache/vicus` |
 //! | `VICUS_SUMMARY` | `1`: an OpenMP program tells on standard error at its end what its time was spent on; or the file that has it then | nothing |
 //! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that summary | unknown |
-//! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
+//! | `VICUS_TRACE` | the file to which a program of OpenMP or Qthreads writes its trace at its end | none |
 //! | `VICUS_TRACE_EVENTS` | how many events of each thread that trace has room for, 32 bytes each | 1048576 |
+//! | `VICUS_TRACE_ROLLING` | `1`: that trace keeps the last events in place of the first ones, and sums of those before | not |
+//! | `VICUS_TRACE_LAST_MS` | the milliseconds before the end whose events that trace keeps, and sums of the time before | all of the time |
 //! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset by others; a Qthreads program where the threads of a deadlock wait | not |
 //! | `VICUS_INTENSE` | the file that lists, line by line, functions of an OpenMP program's tasks that use the first item of their `depend` clause intensely | none |
 //! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or `ignore` ([`OnDeadlock`]) | `report` |
@@ -28,6 +30,7 @@
 //!
 //! Functions of other doors, which read one variable each, are left out of this page.
 
+use crate::kit::TraceRoom;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -65,7 +68,7 @@ pub fn defaults() -> Defaults {
 }
 
 /// The variables of Vicus. A test holds them against the table above and the reference.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 22] = [
     STRATEGY,
     LEARNED,
     "VICUS_DATA_DISTRIBUTION",
@@ -79,6 +82,8 @@ const NAMES: [&str; 20] = [
     "VICUS_SUMMARY_ALONE_MS",
     "VICUS_TRACE",
     "VICUS_TRACE_EVENTS",
+    "VICUS_TRACE_ROLLING",
+    "VICUS_TRACE_LAST_MS",
     "VICUS_CHECK",
     "VICUS_INTENSE",
     "VICUS_DEADLOCK",
@@ -226,12 +231,29 @@ pub fn trace() -> Option<PathBuf> {
     variable("VICUS_TRACE").map(PathBuf::from)
 }
 
-/// The events for which `VICUS_TRACE_EVENTS` makes room, or the fault in its value.
+/// The room of a trace by `VICUS_TRACE_EVENTS`, `VICUS_TRACE_ROLLING` and `VICUS_TRACE_LAST_MS`; the faults in their
+/// values are told.
 #[doc(hidden)]
 #[doc(hidden)]
-pub fn trace_events() -> Option<Result<usize, String>> {
-    let events = text("VICUS_TRACE_EVENTS")?.parse().ok().filter(|&events: &usize| events > 0);
-    Some(events.ok_or_else(|| "VICUS_TRACE_EVENTS: expected a number of events, at least 1".to_owned()))
+pub fn trace_room(mut tell: impl FnMut(String)) -> TraceRoom {
+    let number = |name| text(name).map(|text| text.parse::<u64>().ok().filter(|number| *number > 0));
+    let mut room = TraceRoom::default();
+    match number("VICUS_TRACE_EVENTS") {
+        Some(Some(events)) => room.events = usize::try_from(events).unwrap_or(usize::MAX),
+        Some(None) => tell("VICUS_TRACE_EVENTS: expected a number of events, at least 1".to_owned()),
+        None => {}
+    }
+    match switch("VICUS_TRACE_ROLLING") {
+        Some(Ok(rolls)) => room.rolls = rolls,
+        Some(Err(wrong)) => tell(wrong),
+        None => {}
+    }
+    match number("VICUS_TRACE_LAST_MS") {
+        Some(Some(ms)) => room.last = Some(Duration::from_millis(ms)),
+        Some(None) => tell("VICUS_TRACE_LAST_MS: expected a number of milliseconds, at least 1".to_owned()),
+        None => {}
+    }
+    room
 }
 
 /// Whether `VICUS_CHECK` asks for checks, or the fault in its value.

@@ -1,12 +1,11 @@
-//! Pictures of a run: its networks, and the cores it ran on. Every part says what it is by an attribute, so that the
-//! viewer can mark it.
+//! Pictures of the networks of a run. Every part says what it is by an attribute, so that the viewer can mark it.
 
 use crate::html::{Escaped, Ms};
 use crate::keys::Keys;
 use crate::pass::Via;
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
-use vicus_trace::{Header, ModelInfo, Summary};
+use vicus_trace::ModelInfo;
 
 /// More rectangles are not drawn: nothing could be read.
 pub(crate) const MOST_BOXES: usize = 160;
@@ -301,78 +300,6 @@ fn columns(count: usize, vias: impl Iterator<Item = (usize, usize)>) -> Vec<usiz
     columns
 }
 
-/// The cores of the run: nodes, in them core groups, in them PUs with their seats, each with how busy it was.
-pub(crate) fn floor(header: &Header, summary: &Summary) -> String {
-    // By node, group and PU; callers have no core.
-    let mut seats: Vec<usize> = (0..header.seats.len()).filter(|seat| !header.seats[*seat].is_callers).collect();
-    let place = |seat: usize| {
-        let info = header.seats[seat];
-        ((info.process, info.node.index()), info.group.index(), info.pu.index())
-    };
-    let name = |(process, node): (u32, usize)| match header.processes.get(process as usize) {
-        Some(process) => format!("{}, node {node}", Escaped(process)),
-        None => format!("node {node}"),
-    };
-    seats.sort_by_key(|seat| (place(*seat), *seat));
-    let mut out = String::from("<div class=\"floor\">");
-    let mut open = (None, None, None);
-    for &seat in &seats {
-        let (node, group, pu) = place(seat);
-        let (new_node, new_group) = (open.0 != Some(node), open.0 != Some(node) || open.1 != Some(group));
-        let new_pu = new_group || open.2 != Some(pu);
-        for (is_new, was_open) in
-            [(new_pu, open.2.is_some()), (new_group, open.1.is_some()), (new_node, open.0.is_some())]
-        {
-            if is_new && was_open {
-                out.push_str("</div>");
-            }
-        }
-        if new_node {
-            _ = write!(out, "<div class=\"node\" data-node=\"{}\"><b>{}</b>", node.1, name(node));
-        }
-        if new_group {
-            _ = write!(out, "<div class=\"group\"><b>core group {group}</b>");
-        }
-        if new_pu {
-            _ = write!(out, "<div class=\"pu\"><b>PU {pu}</b>");
-        }
-        open = (Some(node), Some(group), Some(pu));
-        let sums = &summary.seats[seat];
-        let all = sums.busy_ns.saturating_add(sums.overhead_ns).saturating_add(sums.idle_ns).max(1);
-        let percent = sums.busy_ns as f64 / summary.span_ns.max(all).max(1) as f64 * 100.0;
-        _ = write!(
-            out,
-            "<button type=\"button\" class=\"seat\" data-seat=\"{seat}\">seat {seat}<svg viewBox=\"0 0 100 6\" \
-             preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"of\" width=\"100\" height=\"6\"/><rect \
-             width=\"{percent:.1}\" height=\"6\"/></svg><small>{percent:.0} % busy</small></button>"
-        );
-    }
-    for was_open in [open.2.is_some(), open.1.is_some(), open.0.is_some()] {
-        out.push_str(if was_open { "</div>" } else { "" });
-    }
-    out.push_str("</div>\n");
-    out
-}
-
-/// A plan's text, with the seats and rules that the viewer can mark.
-pub(crate) fn plan(text: &str) -> String {
-    let mut out = String::from("<pre class=\"plan\">");
-    let mut seat = None;
-    for line in text.lines() {
-        let words = line.trim_start();
-        let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u32>().ok();
-        if !line.starts_with(' ') {
-            seat = line.strip_prefix("seat").and_then(number);
-        }
-        let rule = number(words).filter(|_| line.starts_with(' '));
-        let seat = seat.map_or(String::new(), |seat| format!(" data-seat=\"{seat}\""));
-        let rule = rule.map_or(String::new(), |rule| format!(" data-rule=\"{rule}\""));
-        _ = writeln!(out, "<span{seat}{rule}>{}</span>", Escaped(line));
-    }
-    out.push_str("</pre>\n");
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,14 +314,5 @@ mod tests {
         assert_eq!(found[5], 0, "a box without vias");
         assert_eq!(columns(4, [(3, 2), (2, 1), (1, 0)].into_iter()), [3, 2, 1, 0]);
         assert_eq!(columns(2, [(0, 0), (0, 1)].into_iter()), [0, 1], "a via to its own sender");
-    }
-
-    #[test]
-    fn a_plans_rules_belong_to_their_seat() {
-        let shown = plan("strategy <x>\nseat12 (spare): pu0\n  immediate to q\n  3. Oldest\nentry");
-        let expected = "<pre class=\"plan\"><span>strategy &lt;x&gt;</span>\n<span data-seat=\"12\">seat12 (spare): \
-                        pu0</span>\n<span data-seat=\"12\">  immediate to q</span>\n<span data-seat=\"12\" \
-                        data-rule=\"3\">  3. Oldest</span>\n<span>entry</span>\n</pre>\n";
-        assert_eq!(shown, expected);
     }
 }

@@ -9,7 +9,9 @@
 use crate::RecordedRun;
 use std::collections::BTreeMap;
 use std::fmt;
-use vicus_trace::{BoxInfo, Event, Header, InputSource, JobId, ModelInfo, SeatLog, Trace, ViaBound, What};
+use vicus_trace::{
+    BoxInfo, Event, Header, InputSource, JobId, ModelInfo, OperatorInfo, SeatLog, Trace, ViaBound, What,
+};
 
 /// Why traces can't be joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,6 +201,28 @@ fn offsets(parts: &[RecordedRun], pairs: &[(End, End)]) -> Result<Vec<(i128, Opt
     known.into_iter().enumerate().map(|(part, known)| known.ok_or_else(|| missing(part))).collect()
 }
 
+/// Adds a process's boxes to the operators of a query: all processes have the same plan, and each its part of the
+/// boxes.
+fn add_operators(to: &mut Vec<OperatorInfo>, own: Option<&Vec<OperatorInfo>>, moved_by: u32) {
+    let Some(own) = own.filter(|own| !own.is_empty()) else { return };
+    if to.is_empty() {
+        to.extend(own.iter().map(|operator| OperatorInfo {
+            boxes: Vec::new(),
+            outputs: Vec::new(),
+            ..operator.clone()
+        }));
+    }
+    let is_alike = |(one, other): (&OperatorInfo, &OperatorInfo)| one.name == other.name && one.parent == other.parent;
+    if to.len() != own.len() || !to.iter().zip(own).all(is_alike) {
+        return;
+    }
+    for (operator, own) in to.iter_mut().zip(own) {
+        operator.boxes.extend(own.boxes.iter().map(|index| index.saturating_add(moved_by)));
+        let moved = own.outputs.iter().map(|from| InputSource { index: from.index.saturating_add(moved_by), ..*from });
+        operator.outputs.extend(moved);
+    }
+}
+
 struct Joining<'a> {
     parts: &'a [RecordedRun],
     offsets: Vec<i128>,
@@ -216,6 +240,8 @@ struct Joining<'a> {
     sends: Vec<BTreeMap<At, ()>>,
     waits: Vec<BTreeMap<At, (usize, At)>>,
     models: Vec<ModelInfo>,
+    /// For each of the models, its operators, if it answers a query.
+    operators: Vec<Vec<OperatorInfo>>,
 }
 
 impl<'a> Joining<'a> {
@@ -250,6 +276,7 @@ impl<'a> Joining<'a> {
             sends,
             waits,
             models: Vec::new(),
+            operators: Vec::new(),
         };
         made.number(pairs);
         made
@@ -259,7 +286,7 @@ impl<'a> Joining<'a> {
     fn number(&mut self, pairs: &[(End, End)]) {
         let (mut request, mut task, mut seat, mut function) = (0_u32, 0_u32, 0_usize, 0_u32);
         let mut joined = ModelInfo::default();
-        let mut others = Vec::new();
+        let (mut others, mut operators) = (Vec::new(), vec![Vec::new()]);
         for (part, run) in self.parts.iter().enumerate() {
             let header = run.trace.header();
             self.requests.push(request);
@@ -285,11 +312,13 @@ impl<'a> Joining<'a> {
                         info
                     });
                     joined.boxes.extend(moved);
+                    add_operators(&mut operators[0], header.operators.get(model), self.boxes[part]);
                 }
                 let rest = info.requests.iter().filter(|request| Some(**request) != own);
                 let requests: Vec<u32> = rest.map(|request| request + self.requests[part]).collect();
                 if !requests.is_empty() {
                     others.push(ModelInfo { requests, ..info.clone() });
+                    operators.push(header.operators.get(model).cloned().unwrap_or_default());
                 }
             }
         }
@@ -304,6 +333,9 @@ impl<'a> Joining<'a> {
             }
         }
         self.models = [vec![joined], others].concat();
+        if !operators.iter().all(Vec::is_empty) {
+            self.operators = operators;
+        }
     }
 
     /// The joined network's request: that of the process that began it.
@@ -346,8 +378,12 @@ impl<'a> Joining<'a> {
             rolls: all().any(|header| header.rolls),
             last_ns: all().map(|header| header.last_ns).min().unwrap_or(0),
             earlier: Vec::new(),
-            operators: Vec::new(),
+            operators: self.operators.clone(),
             processes: self.parts.iter().map(|run| run.name.clone()).collect(),
+            machines: match all().all(|header| header.machines.len() == 1) {
+                true => all().flat_map(|header| header.machines.clone()).collect(),
+                false => Vec::new(),
+            },
             ..first.clone()
         };
         Trace::new(header, logs)

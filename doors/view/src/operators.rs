@@ -166,7 +166,7 @@ impl OperatorWork {
         }
         let left_out = operators.len().saturating_sub(MOST_OPERATORS);
         let more = if left_out > 0 { format!(", {left_out} operators left out") } else { String::new() };
-        let caption = format!("The plan of `{}`, in the whole run{more}", Escaped(name));
+        let caption = format!("The plan of `{}`{more}", Escaped(name));
         let table = Table {
             id: id.to_owned(),
             caption: &caption,

@@ -357,8 +357,17 @@ pub(crate) fn unpack(bytes: &[u8], base: Base) -> Option<Vec<Event>> {
 
 /// Raw DEFLATE, at the level that is worth its time: the next one is half as quick for a twentieth of the bytes.
 pub(crate) fn deflate(plain: &[u8]) -> Vec<u8> {
-    let mut packer = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(3));
+    packed(plain, flate2::Compression::new(3))
+}
+
+fn packed(plain: &[u8], level: flate2::Compression) -> Vec<u8> {
+    let mut packer = flate2::write::DeflateEncoder::new(Vec::new(), level);
     packer.write_all(plain).and_then(|()| packer.finish()).expect("a vector takes all that is written")
+}
+
+/// Raw DEFLATE that is quickly unpacked, because nothing is packed in it.
+pub(crate) fn store(plain: &[u8]) -> Vec<u8> {
+    packed(plain, flate2::Compression::none())
 }
 
 pub(crate) fn inflate(packed: &[u8]) -> io::Result<Vec<u8>> {

@@ -3,11 +3,13 @@
 
 use crate::activity::{NO_RULE, Slice, State, slices};
 use crate::keys::Keys;
-use crate::pack::{base64, deflate};
+use crate::pack::{base64, deflate, store};
 use vicus_trace::Trace;
 
 /// The parts of the coarsest level.
 pub(crate) const COARSEST: usize = 1024;
+/// With more seats the coarsest levels are packed: they would make up most of a small page.
+const STORED: usize = 16;
 /// On average a part of the finest level has this many slices or more.
 const SLICES: usize = 8;
 /// The levels have these many parts at most.
@@ -180,7 +182,9 @@ pub(crate) fn row(trace: &Trace, seat: usize, keys: &Keys, rates: Rates, span: S
         // By columns: neighbours are alike.
         let rows: Vec<[u8; BYTES]> = parts.iter().map(|part| part.bytes(width)).collect();
         let columns: Vec<u8> = (0..BYTES).flat_map(|column| rows.iter().map(move |row| row[column])).collect();
-        levels.push(base64(&deflate(&columns)));
+        // The viewer unpacks the coarsest level itself, before all else: that of few seats is only stored.
+        let is_first = parts.len() == COARSEST && trace.logs().len() <= STORED;
+        levels.push(base64(&if is_first { store(&columns) } else { deflate(&columns) }));
         if parts.len() == COARSEST {
             break;
         }

@@ -85,6 +85,32 @@ pub fn runs(name: &str, bytes: &[u8]) -> Result<Vec<RecordedRun>, ReadError> {
     }
 }
 
+/// The bytes of memory for each event of a run while its page is made: the event, its cause, what it is shown as.
+const BYTES_AN_EVENT: u64 = 96;
+/// The bytes of an event in a trace file.
+const FILE_BYTES_AN_EVENT: u64 = 32;
+
+/// About how many bytes of memory it takes to make the page of a file, beside the file: for callers with a limit.
+///
+/// ```
+/// // A trace of a million events.
+/// assert_eq!(vicus_view::needed_bytes(&vec![0; 32_000_000]), 96_000_000);
+/// ```
+pub fn needed_bytes(file: &[u8]) -> u64 {
+    let page = Scripts::of(file);
+    let indexes: Vec<&[u8]> = (0..2).map_while(|number| page.get(&format!("r{number}"))).collect();
+    let events_of = |index: &&[u8]| {
+        let index: Value = serde_json::from_slice(index).unwrap_or_default();
+        let counts = index["chunks"].as_array().into_iter().flatten().filter_map(|chunk| chunk[2].as_u64());
+        counts.fold(0, u64::saturating_add)
+    };
+    let events = match indexes.is_empty() {
+        true => file.len() as u64 / FILE_BYTES_AN_EVENT,
+        false => indexes.iter().map(events_of).fold(0, u64::saturating_add),
+    };
+    events.saturating_mul(BYTES_AN_EVENT)
+}
+
 fn run(page: &Scripts<'_>, number: usize, text: &[u8]) -> Result<RecordedRun, ReadError> {
     let damaged = |found: &str| ReadError::Damaged(format!("{found} of run {number}"));
     let index: Value = serde_json::from_slice(text).map_err(|_| damaged("the index"))?;
@@ -116,6 +142,8 @@ fn run(page: &Scripts<'_>, number: usize, text: &[u8]) -> Result<RecordedRun, Re
             continue;
         };
         let events: Option<Vec<Event>> = from_base64(text).and_then(|bytes| unpack(&bytes, Base { time, order }));
+        // Room was asked for so many.
+        let events = events.filter(|events| events.len() as u64 == count);
         log.events.extend(events.ok_or_else(|| damaged(&format!("chunk {chunk}")))?);
     }
     if missing > 0 {

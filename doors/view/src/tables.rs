@@ -3,9 +3,12 @@
 use crate::activity::State;
 use crate::drawing;
 use crate::figures::RunFigures;
+use crate::floor::{self, Places};
 use crate::html::{Escaped, Ms, Table};
+use crate::plan;
 use crate::pyramid::COARSEST;
 use std::fmt::Write;
+use vicus_topology::Topology;
 use vicus_trace::{BoxSummary, Earlier};
 
 /// More rows of requests or vias are left out, and counted.
@@ -599,14 +602,40 @@ fn pictures(made: &RunFigures<'_>, out: &mut String) {
         }
         out.push_str("</section>\n");
     }
-    section(out, &made.id("machine"), "Cores", "");
-    out.push_str(&drawing::floor(header, &made.summary));
+    let (mut places, mut cores) = (Places::default(), String::new());
+    let is_whole = floor::write(header, &made.summary, &mut places, &mut cores);
+    let note = match is_whole {
+        true => "The whole machine, with the seats of the run. Click a part of it to mark the seats there.",
+        false => "The cores that the run used: of the others the recording knows nothing.",
+    };
+    section(out, &made.id("machine"), "Cores", note);
+    out.push_str(&cores);
+    if let [machine] = &header.machines[..]
+        && is_whole
+        && (2..=MOST_SEATS).contains(&machine.nodes.len())
+    {
+        distances(machine, made.id("distances"), out);
+    }
     out.push_str("</section>\n");
     if !header.plan.is_empty() {
         section(out, &made.id("plan"), "Plan", "Where seats put tasks, and in which order they look for them.");
-        out.push_str(&drawing::plan(&header.plan));
+        plan::matrix(header, &made.id("matrix"), &mut places, out);
+        out.push_str(&plan::text(&header.plan));
         out.push_str("</section>\n");
     }
+}
+
+/// The distances between nodes.
+fn distances(machine: &Topology, id: String, out: &mut String) {
+    let names: Vec<String> = (0..machine.nodes.len()).map(|node| format!("node {node}")).collect();
+    let columns: Vec<&str> = ["from"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let row = |(name, row): (&String, &Vec<u32>)| {
+        let cells = [name.clone()].into_iter().chain(row.iter().map(u32::to_string)).collect();
+        (String::new(), cells)
+    };
+    let rows: Vec<(String, Vec<String>)> = names.iter().zip(&machine.distances).map(row).collect();
+    Table { id, caption: "Distances between nodes, as the system has them", columns: &columns, texts: 1 }
+        .write(out, &rows);
 }
 
 /// Two runs side by side, by type of box.

@@ -2,7 +2,8 @@
 
 use vicus_topology::{GroupId, NodeId, PuId};
 use vicus_trace::{
-    BoxInfo, EventLog, Header, InputSource, JobId, ModelInfo, RequestOutcome, SeatInfo, TaskKind, Trace, ViaBound, What,
+    BoxInfo, EventLog, Header, InputSource, JobId, ModelInfo, OperatorInfo, RequestOutcome, SeatInfo, TaskKind, Trace,
+    ViaBound, What,
 };
 use vicus_view::{JoinError, Page, RecordedRun, join, read};
 
@@ -107,7 +108,7 @@ fn clocks_are_aligned_by_the_messages_between_processes() {
         let mut page = Vec::new();
         Page::new(vec![joined.clone()]).write_to(&mut page).unwrap();
         let text = String::from_utf8(page).unwrap();
-        assert!(text.contains("<b>node.trace, node 0</b>") && text.contains("send0.1 → receive0.0"), "{behind_ns}");
+        assert!(text.contains(">node.trace, node 0</button>") && text.contains("send0.1 → receive0.0"), "{behind_ns}");
         let again = read(&mut text.as_bytes()).unwrap();
         assert_eq!(again[0].trace, *trace);
         // Every event is there, besides those that say of an arrival and a departure that they are one.
@@ -126,4 +127,42 @@ fn traces_without_a_message_in_common_are_refused() {
     let other = Trace::new(Header::for_seats(1), vec![EventLog::new(1).finish()]);
     let error = join(&[run("lead", &lead), run("node", &node), run("other", &other)]).unwrap_err();
     assert!(error.to_string().starts_with("other: no message joins it"), "{error}");
+}
+
+/// A query of which each process has a part: an operator's rows are those of all its boxes, wherever they ran.
+#[test]
+fn operators_of_a_query_have_the_work_of_all_processes() {
+    let [lead, node] = processes(5_000, 50);
+    let operator = |parent, name: &str, boxes: Vec<u32>| OperatorInfo {
+        parent,
+        name: name.to_owned(),
+        expected_rows: 1,
+        outputs: boxes.iter().map(|&index| InputSource { index, output: 0 }).collect(),
+        boxes,
+        ..OperatorInfo::default()
+    };
+    let with = |trace: &Trace, scans: Vec<u32>, works: Vec<u32>| {
+        let operators = vec![vec![operator(None, "work", works), operator(Some(0), "scan", scans)]];
+        Trace::new(Header { operators, ..trace.header().clone() }, trace.logs().to_vec())
+    };
+    // The scan is in both processes, as the boxes `make` of the first and `receive 0` of the second.
+    let (lead, node) = (with(&lead, vec![0], vec![]), with(&node, vec![0], vec![1]));
+    let joined = join(&[RecordedRun::new("lead", lead), RecordedRun::new("node", node)]).unwrap();
+    let operators = &joined.trace.header().operators[0];
+    assert_eq!(operators[0].boxes, [5]);
+    assert_eq!(operators[1].boxes, [0, 4]);
+    let mut page = Vec::new();
+    Page::new(vec![joined]).write_to(&mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    let (_, table) = page.split_once("<table id=\"r0-operators-0\">").expect("the joined network has operators");
+    let (table, _) = table.split_once("</table>").unwrap();
+    let cells = |name: &str| -> Vec<&str> {
+        let (_, row) = table.split_once(&format!("{name}</th>")).expect(name);
+        let row = row.split_once("</tr>").unwrap().0;
+        row.split("<td").skip(1).map(|cell| cell.split_once('>').unwrap().1.split_once('<').unwrap().0).collect()
+    };
+    // 50 envelopes of 10 to 59 rows leave each box.
+    let rows: u64 = (0..50).map(|round| 10 + round).sum();
+    assert_eq!([cells("work")[3], cells("scan")[3]], [rows.to_string(), (2 * rows).to_string()]);
+    assert_eq!([cells("work")[5], cells("scan")[5]], ["50", "100"]);
 }

@@ -8,7 +8,7 @@ use vicus_trace::{
     Awaits, BoxInfo, EventLog, Header, InputSource, JobId, ModelInfo, OperatorInfo, RequestOutcome, SeatInfo, TaskKind,
     Trace, Use, ViaBound, What,
 };
-use vicus_view::{Page, RecordedRun, read};
+use vicus_view::{Page, RecordedRun, needed_bytes, read};
 
 const SOURCE: JobId = JobId { request: 1, index: 0 };
 const WORK: JobId = JobId { request: 1, index: 1 };
@@ -494,4 +494,44 @@ fn an_impossible_trace_is_shown_as_far_as_it_goes() {
     assert_eq!(read(&mut &file[..]).unwrap()[0].trace, trace);
     let empty = Trace::new(Header::default(), Vec::new());
     Page::new(vec![RecordedRun::new("empty", empty)]).write_to(&mut Vec::new()).unwrap();
+}
+
+/// The memory that is asked for before a page is made grows with the events, in a trace and in a page of it alike.
+#[test]
+fn the_memory_for_a_page_is_known_before_it_is_made() {
+    let trace = run();
+    let mut file = Vec::new();
+    trace.write_to(&mut file).unwrap();
+    let events: u64 = trace.logs().iter().map(|log| log.events.len() as u64).sum();
+    let of_page = needed_bytes(page(&trace).as_bytes());
+    let of_trace = needed_bytes(&file);
+    assert!(of_page > 0 && of_page % events == 0, "{of_page} for {events} events");
+    // The header of a trace counts as events.
+    assert!(of_trace >= of_page && of_trace < of_page + 96 * file.len() as u64 / 32, "{of_trace}, {of_page}");
+    // A page that says more events than it has is damaged, and one that says fewer.
+    let text = page(&trace);
+    let chunk = format!("[0,0,{},", trace.logs()[0].events.len());
+    assert!(text.contains(&chunk), "the index has the first chunk");
+    let other = text.replace(&chunk, "[0,0,1,");
+    assert!(read(&mut other.as_bytes()).unwrap_err().to_string().contains("chunk 0"));
+}
+
+/// A trace with its machine draws all of it, and the plan's queues as columns.
+#[test]
+fn the_whole_machine_and_the_plan_are_drawn() {
+    let made = run();
+    let machine = vicus_topology::Topology::parse("node:2 l3:1 core:2").unwrap();
+    let plan = "strategy made up\nq0 all: Fifo, home node0\nseat0: pu0\n  immediate to all; deferred to all\n  \
+                1. Oldest of all\nseat1: pu1\n  immediate to all; deferred to all\n  2. Oldest of all\n";
+    let header = Header { machines: vec![machine], plan: plan.to_owned(), ..made.header().clone() };
+    let trace = Trace::new(header, made.logs().to_vec());
+    let mut file = Vec::new();
+    trace.write_to(&mut file).unwrap();
+    assert_eq!(Trace::read_from(&mut &file[..]).unwrap(), trace);
+    let page = page(&trace);
+    // Four PUs, of which the last one is of no seat; and the distances of two nodes.
+    assert_eq!([page.matches("<b>PU ").count(), page.matches("class=\"pu free\"").count()], [4, 1]);
+    assert!(page.contains("<table id=\"r0-distances\">") && page.contains("<table class=\"matrix\" id=\"r0-matrix\">"));
+    assert!(page.contains("data-seat=\"1\" data-rule=\"2\">2●○</td>"));
+    assert_eq!(read(&mut page.as_bytes()).unwrap()[0].trace, trace);
 }

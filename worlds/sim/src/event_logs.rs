@@ -58,6 +58,7 @@ impl Diary {
             rolls: false,
             last_ns: 0,
             processes: Vec::new(),
+            machines: vec![machine.topology.clone()],
             earlier: Vec::new(),
             operators: Vec::new(),
             array_bytes: Vec::new(),

@@ -22,6 +22,7 @@ use vicus_machine::{MachineRuntime, RuntimeBuilder, StartError};
 use vicus_os::discover::limits;
 use vicus_os::pin;
 use vicus_schedule::SeatId;
+use vicus_trace::Trace;
 
 /// The start of a [`Sitting`].
 pub trait StartSitting<R> {
@@ -133,6 +134,27 @@ impl<R> Sitting<R> {
     /// # Panics
     /// On another thread, and on a lightweight one.
     pub fn end(self) -> bool {
+        self.end_recorded().0
+    }
+
+    /// Ends the runtime as [`Sitting::end`] does, and returns its recording as well; `None` if it did not record. What
+    /// lightweight threads do that are left as they are is not in it.
+    ///
+    /// ```
+    /// use vicus_machine::MachineRuntime;
+    /// use vicus_threads::StartSitting;
+    ///
+    /// let sitting = MachineRuntime::builder().threads(1).record(1000).start_sitting()?;
+    /// vicus_threads::spawn(|| ()).join().unwrap();
+    /// let (are_over, trace) = sitting.end_recorded();
+    /// assert!(are_over);
+    /// assert_eq!(trace.unwrap().check(), []);
+    /// # Ok::<(), vicus_machine::StartError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Sitting::end`].
+    pub fn end_recorded(self) -> (bool, Option<Trace>) {
         assert!(self.stay.is_here() && fibres::current().is_none(), "its own thread ends a stay");
         let until = Instant::now() + LAST_WAIT;
         let mut was_quiet = false;
@@ -154,15 +176,16 @@ impl<R> Sitting<R> {
         bound.into_iter().for_each(Bound::undo);
         if Threads::of(&shared).live() == 0 {
             drop(runtime);
-            return true;
+            return (true, shared.cut_trace());
         }
+        let trace = shared.cut_trace();
         // Suspended fibres know of the runtime.
         std::mem::forget(runtime);
         if is_quiet {
             shared.end_system_threads();
         }
         std::mem::forget(shared);
-        false
+        (false, trace)
     }
 }
 

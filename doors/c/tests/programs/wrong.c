@@ -146,6 +146,8 @@ int main(void) {
     CHECK_ERROR(vicus_runtime_trace(runtime, "/tmp/x"), VICUS_ERROR_STATE, "`events`");
 
     runtime = NULL;
+    CHECK_ERROR(vicus_options_set(options, "events_roll", "perhaps"), VICUS_ERROR_SETTING, "events_roll");
+    CHECK_ERROR(vicus_options_set(options, "events_last_ms", "0"), VICUS_ERROR_SETTING, "events_last_ms");
     CHECK(vicus_options_set(options, "events", "1000") == VICUS_OK);
     CHECK(vicus_runtime_start(options, &runtime) == VICUS_OK);
     CHECK(vicus_run(runtime, nothing, NULL) == VICUS_OK);

@@ -1,8 +1,10 @@
 //! `vicus trace join`: one trace of the processes of a network.
 
 use super::view;
+use crate::recording::write_trace;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
+use vicus::kit::TraceRoom;
 
 /// Make one trace of those of the processes that ran a network, with clocks aligned by the messages between them.
 ///
@@ -24,7 +26,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         runs.extend(view::runs(path)?);
     }
     let joined = vicus_view::join(&runs)?;
-    crate::query::write_trace(&args.output, &joined.trace, None)?;
+    let room = TraceRoom { rolls: joined.trace.header().rolls, ..TraceRoom::default() };
+    write_trace(&args.output, &joined.trace, room)?;
     joined.faults.iter().for_each(|fault| crate::messages::tell(format_args!("vicus: {fault}")));
     Ok(())
 }

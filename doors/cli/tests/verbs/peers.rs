@@ -137,6 +137,37 @@ fn three_processes_answer_sp2bench_as_one_does() {
     let _ = std::fs::remove_dir_all(store.parent().unwrap());
 }
 
+/// The traces of processes that share a query are joined as those of a network are; its first operator has as many rows
+/// as the answer.
+#[test]
+fn traces_of_a_shared_query_are_one() {
+    let store = sp2b("peers-traced", "20000");
+    let folder = store.parent().unwrap();
+    let file = |name: &str| text(&folder.join(name)).to_owned();
+    let mut node = Node::start(&store, &["--trace", &file("node.trace")]);
+    let query = "PREFIX dc: <http://purl.org/dc/elements/1.1/> PREFIX dcterms: <http://purl.org/dc/terms/> \
+                 SELECT ?a ?b { ?a dcterms:issued ?year ; dc:creator ?who . ?b dc:creator ?who FILTER(?a != ?b) }";
+    let trace = file("lead.trace");
+    let found = ask(&store, &[&node.address], &["--format", "count", "--trace", &trace, query]);
+    assert_eq!(found.code(), Some(0), "{}", found.err());
+    let rows = found.out().trim().rsplit('\t').next().unwrap().to_owned();
+    let interrupted = Command::new("kill").args(["-INT", &node.child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success() && node.child.wait().unwrap().success());
+    good(&["trace", "join", &file("lead.trace"), &file("node.trace"), "-o", &file("both.trace")]);
+    assert!(good(&["trace", "check", &file("both.trace")]).starts_with("looked at all"));
+    good(&["trace", "view", &file("both.trace"), "-o", &file("both.html")]);
+    let page = std::fs::read_to_string(file("both.html")).unwrap();
+    assert!(page.contains(">node.trace, node 0"), "both processes have cores");
+    let (_, table) = page.split_once("-operators-0\">").expect("the query has operators");
+    let (_, body) = table.split_once("<tbody>").unwrap();
+    let cell = |row: &str, at: usize| row.split("<td").nth(at).unwrap().split(['>', '<']).nth(1).unwrap().to_owned();
+    let made: Vec<String> =
+        body.split("</tbody>").next().unwrap().split("<tr").skip(1).map(|row| cell(row, 4)).collect();
+    assert_eq!(made.first(), Some(&rows), "{made:?}");
+    assert!(made.iter().all(|rows| rows != "0"), "{made:?}");
+    let _ = std::fs::remove_dir_all(folder);
+}
+
 /// Numbers by chance, of xorshift.
 struct Chance(u64);
 

@@ -74,6 +74,11 @@ fn a_program_gets_what_the_options_say() {
     let room = ["--trace-events", "77"];
     let said = String::from_utf8(run(&room, &["sh", "-c", "echo $VICUS_TRACE_EVENTS"]).stdout).unwrap();
     assert_eq!(said, "77\n");
+    let said = |options: &[&str]| {
+        let shell = ["sh", "-c", "echo $VICUS_TRACE_ROLLING/$VICUS_TRACE_LAST_MS"];
+        String::from_utf8(run(options, &shell).stdout).unwrap()
+    };
+    assert_eq!([said(&["--trace-rolling"]), said(&["--trace-last", "10m"])], ["1/\n", "/600000\n"]);
     let inflation = run(&["--summary", "--inflation"], &["true"]);
     let said = String::from_utf8(inflation.stderr).unwrap();
     assert!(!inflation.status.success() && said.contains("the program had no region"), "{said}");

@@ -582,6 +582,27 @@ fn what_it_cannot_begin_with_is_one_line() {
     }
 }
 
+/// A server that is to write a trace at its end writes it: with the queries that it has answered, or the last events.
+#[test]
+fn a_server_writes_its_trace_at_its_end() {
+    let folder = folder("serve-trace");
+    let data = numbers(&folder, 300);
+    let path = folder.join("served.trace");
+    for (more, rolls) in [(&["--trace-last", "10m"][..], true), (&["--trace-rolling"], true), (&[], false)] {
+        let served = Served::start(&[&["--data", &data, "--trace", path.to_str().unwrap()][..], more].concat());
+        assert_eq!(Ask::query("SELECT ?s { ?s ?p ?o }").send(served.address).status, 200);
+        served.signal(libc::SIGTERM);
+        let (status, said) = served.end();
+        assert!(status.success() && !said.contains("trace"), "{more:?}: {said}");
+        let bytes = std::fs::read(&path).unwrap();
+        let trace = vicus_trace::Trace::read_from(&mut &bytes[..]).unwrap();
+        assert_eq!((trace.header().rolls, trace.check()), (rolls, vec![]), "{more:?}");
+        let scanned: u64 = trace.summary().boxes.iter().map(|row| row.rows_out).max().unwrap_or(0);
+        assert!(scanned >= 300, "{more:?}: {scanned}");
+    }
+    fails(&["--data", &data, "--trace", "/no/such/folder/x.trace"], &["/no/such/folder/x.trace", "can't be written"]);
+}
+
 /// Tokens in the environment are invisible in lists of processes.
 #[test]
 fn a_token_may_come_from_the_environment() {

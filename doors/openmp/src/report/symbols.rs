@@ -56,19 +56,6 @@ impl Symbols {
     }
 }
 
-impl Symbols {
-    /// The offset of an address from the start of its mapped file.
-    pub(crate) fn distance(&self, address: usize) -> Option<u64> {
-        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: rule "System": the loader reads no memory at the address, and fills the structure if it finds an
-        // object there.
-        unsafe {
-            let found = libc::dladdr(ptr::without_provenance(address), info.as_mut_ptr()) != 0;
-            found.then(|| address as u64 - info.assume_init().dli_fbase.addr() as u64)
-        }
-    }
-}
-
 /// The functions of a file.
 fn functions(path: &Path) -> Option<Functions> {
     let bytes = fs::read(path).ok()?;

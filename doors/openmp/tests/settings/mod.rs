@@ -119,6 +119,8 @@ fn wrong_settings_are_told_of_and_left_out() {
         ("VICUS_CHECK", "perhaps"),
         ("VICUS_NEXT_TOUCH", "perhaps"),
         ("VICUS_TRACE_EVENTS", "0"),
+        ("VICUS_TRACE_ROLLING", "perhaps"),
+        ("VICUS_TRACE_LAST_MS", "-1"),
         ("OMP_PLACES", "{0"),
         ("OMP_TARGET_OFFLOAD", "never"),
         ("KMP_DISP_NUM_BUFFERS", "0"),

@@ -2,8 +2,9 @@
 
 use crate::client::Ask;
 use crate::gates::with_tokens;
-use crate::running::{Running, open};
+use crate::running::{Running, memory, open, service, with_clients};
 use serde_json::{Value, json};
+use vicus_server::ClientLimits;
 
 /// Two persons, and a document by one of them with a year.
 const DATA: &str = "@prefix e: <http://e/> .
@@ -89,4 +90,23 @@ fn a_recorded_query_is_a_file_that_shows_its_run() {
     assert!(wrong.status == 400 && wrong.text().contains("neither a trace nor a page"), "{}", wrong.text());
     assert_eq!(shown(page.as_bytes()).status, 200);
     assert_eq!(server.ask(&Ask::get("/api/requests/none/view")).status, 404);
+}
+
+/// What happened: a recording of more than 64 MiB was refused, whatever memory there was.
+#[test]
+fn a_large_recording_is_shown_if_there_is_memory_for_its_page() {
+    let runtime = vicus::Runtime::builder().threads(1).record(4 << 20).quiet().start();
+    runtime.run(|| vicus::tasks::scope(|scope| (0..700_000).for_each(|_| scope.spawn(|_| ()))));
+    let mut file = Vec::new();
+    runtime.trace().expect("it records").write_to(&mut file).expect("a vector takes all");
+    assert!(file.len() > 64 << 20, "{} bytes", file.len());
+    let ask = Ask::post("/api/view?name=large", "application/octet-stream", &file[..]);
+    let page = Running::start(DATA, open()).ask(&ask);
+    assert_eq!((page.status, page.text().contains("<h1>large</h1>")), (200, true));
+    // Within the limit of bodies, but not with its page.
+    let clients = ClientLimits { body_bytes: file.len() as u64 + 1, ..ClientLimits::default() };
+    let server = Running::of(service("las", 2 << 20), memory(""), with_clients(clients));
+    let refused = server.ask(&ask);
+    assert_eq!(refused.status, 413, "{}", refused.text());
+    assert!(refused.text().contains("bytes of memory, which no body may"), "{}", refused.text());
 }

@@ -55,7 +55,20 @@ pub fn perfetto(run: &RecordedRun, out: &mut impl Write) -> io::Result<()> {
         let track = Message::default().number(1, of_node(node)).message(3, &process);
         packet(Message::default().number(10, 1).message(60, &track))?;
     }
-    let takes = told.takes();
+    // A flow has both of its ends, on slices: a caller without a seat has none.
+    let mut lasts = vec![(None, None); run.trace.logs().len()];
+    for (seat, _) in told.seats() {
+        told.slices(seat, |slice| {
+            let (end_ns, busy_ns) = &mut lasts[seat];
+            *end_ns = (*end_ns).max(Some(slice.end_ns));
+            if slice.state == State::Busy {
+                *busy_ns = (*busy_ns).max(Some(slice.begin_ns));
+            }
+        });
+    }
+    let mut takes = told.takes();
+    takes
+        .retain(|take| Some(take.queued_ns) <= lasts[take.from_seat].0 && Some(take.taken_ns) <= lasts[take.to_seat].1);
     for (seat, name) in told.seats() {
         let sequence = of_seat(seat) + 1;
         let track = Message::default().number(1, of_seat(seat)).text(2, &name);

@@ -305,6 +305,10 @@ class View {
             .forEach((box) => box.classList.add('touched'));
         });
       } else all(run, kind, id, 'marked');
+      // A core group, a node or a queue is marked with the seats on or before it, and these with it.
+      if (kind === 'seat') all(run, 'seats', id, 'touched');
+      this.timeline.seats = new Set(kind === 'place' ? this.#placeOf(mark)?.dataset.seats.split(' ').map(Number) : []);
+      this.timeline.seats.forEach((seat) => all(run, 'seat', seat, 'touched'));
     }
     if (chosen) {
       if (chosen.key >= 0) keys(chosen.run, chosen.key, 'touched');
@@ -312,13 +316,18 @@ class View {
       all(chosen.run, 'seats', chosen.seat, 'touched');
       all(chosen.run, 'request', chosen.request, 'touched');
       // Of the plan, only the step by which the seat took it.
-      document.querySelectorAll(`.run-body[data-run="${chosen.run}"] .plan [data-seat]`).forEach((line) => {
-        const is = line.dataset.rule === undefined ? true : Number(line.dataset.rule) === chosen.rule;
+      document.querySelectorAll(`.run-body[data-run="${chosen.run}"] :is(.plan, .matrix) [data-rule]`).forEach((line) => {
+        const is = line.dataset.rule.split(' ').includes(String(chosen.rule));
         if (Number(line.dataset.seat) === chosen.seat && !is) line.classList.remove('touched');
       });
     }
     for (const { run, from } of this.timeline.arrows)
       if (from.seat !== chosen?.seat) all(run, 'seat', from.seat, 'touched');
+  }
+
+  /// The element of a place: a part of the machine, or a queue of the plan.
+  #placeOf({ id, run }) {
+    return document.querySelector(`.run-body[data-run="${run}"] [data-place="${id}"]`);
   }
 
   async choose(slice) {
@@ -507,6 +516,7 @@ class View {
         request: () => `request ${mark.id}`,
         rule: () => `rule ${mark.id}`,
         via: () => 'a via',
+        place: () => this.#placeOf(mark)?.firstElementChild.textContent,
       };
       parts.push(
         h(
@@ -653,12 +663,12 @@ class View {
     addEventListener('hashchange', () => this.#restore());
     const act = (event) => {
       const element = event.target.closest?.(
-        '[data-key], [data-type], [data-seat], [data-via], [data-request], [data-rule]',
+        '[data-key], [data-type], [data-seat], [data-via], [data-request], [data-rule], [data-place]',
       );
       const body = element?.closest('.run-body');
       if (!body || event.target.closest('details, a')) return;
-      const { key, type, seat, via, request, rule } = element.dataset;
-      const [kind, id] = Object.entries({ key, via, type, request, rule, seat }).find(
+      const { key, type, seat, via, request, rule, place } = element.dataset;
+      const [kind, id] = Object.entries({ key, via, type, request, rule, seat, place }).find(
         ([, value]) => value !== undefined,
       );
       this.mark({ kind, id: parseInt(id, 10), run: Number(body.dataset.run) });
@@ -765,22 +775,27 @@ class View {
   }
 }
 
-async function start() {
-  begin();
+function start() {
   const runs = [];
+  let told = [];
   for (let number = 0; document.getElementById(`r${number}`); number += 1) {
     const [index, header] = [`r${number}`, `h${number}`].map((id) =>
       JSON.parse(document.getElementById(id).textContent),
     );
-    ask({ what: 'run', index, header });
     const run = prepared(index, header);
     run.keyOfModel = header.models.map(({ requests, boxes }) => boxes.map((_, box) => run.keyOfBox(requests[0], box)));
     runs.push(run);
     textOf(`k${number}`)
       .then((text) => ask({ what: 'level', text }))
       .then((bytes) => (run.ofKeys = new Uint16Array(bytes.buffer)));
+    told.push({ what: 'run', index, header });
   }
   globalThis.vicusView = new View(runs);
+  vicusView.timeline.drawNow();
+  // Behind the first picture. A page behind another one has no frames.
+  const go = () => told && (begin(told), (told = null));
+  requestAnimationFrame(() => setTimeout(go));
+  setTimeout(go, 300);
 }
 
 if (typeof document === 'undefined') serve();

@@ -16,6 +16,7 @@ export function keepTables(runs) {
   };
   runs.forEach((_, run) => {
     for (const name of TABLES) keep(document.getElementById(`r${run}-${name}`), run, name);
+    document.querySelectorAll(`#r${run}-operators table`).forEach((table) => keep(table, run, 'operators'));
     document.querySelectorAll(`#r${run}-why .figure`).forEach((figure, at) => keep(figure, run, `figure${at}`));
     document.querySelectorAll(`#r${run}-why .over`).forEach((chart) => keep(chart, run, chart.classList[1]));
   });
@@ -43,7 +44,7 @@ export function fill(runs, summed) {
     } else if (name === 'busy' || name === 'queued') chart(element, runs[run], name, range);
     else if (name === 'requests') requests(element, runs[run], range);
     else if (name === 'differences') differences(element, runs, results);
-    else cells(element, CELLS[name](runs[run], range, results[run]));
+    else cells(element, CELLS[name](runs[run], range, results[run], element));
   }
 }
 
@@ -89,6 +90,25 @@ const CELLS = {
     const of = ({ dataset }) => (dataset.seat ?? dataset.seats).split(' ');
     const sum = (from) => of(row).reduce((sum, to) => sum + from.reduce((sum, seat) => sum + takes[to][seat], 0), 0);
     return [...row.parentElement.rows].map((other) => sum(of(other)));
+  },
+  operators: (run, _, { work }, { id }) => {
+    const model = id.split('-')[2];
+    const done = ({ boxes, outputs }) => {
+      const sum = { invocations: 0, busy: 0, near: 0, far: 0, rows: 0 };
+      for (const name of ['invocations', 'busy', 'near', 'far'])
+        boxes.forEach((box) => (sum[name] += work.get(`${model}.${box}`)?.[name] ?? 0));
+      outputs.forEach(({ box, output }) => (sum.rows += work.get(`${model}.${box}`)?.rows[output] ?? 0));
+      return sum;
+    };
+    const all = run.header.operators[model].map(done);
+    const busy = all.reduce((sum, { busy }) => sum + busy, 0);
+    return ({ cells, sectionRowIndex }) => {
+      const sum = all[sectionRowIndex];
+      const [, detail, boxes, expected] = [...cells].map(({ textContent }) => textContent);
+      const by = (sum.rows / Math.max(1, expected)).toFixed(2);
+      const share = `${((sum.busy / Math.max(1, busy)) * 100).toFixed(1)} %`;
+      return [detail, boxes, expected, sum.rows, by, sum.invocations, ms(sum.busy), share, sum.near, sum.far];
+    };
   },
   chain: (_, __, { types, chain }) => ({ dataset: { type } }) => {
     const { ns, ofTypes, without } = chain;

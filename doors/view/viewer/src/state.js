@@ -2,7 +2,7 @@
 
 const ROWS = ['cores', 'boxes'];
 const COLOURS = ['type', 'request', 'rule', 'memory'];
-const MARKS = ['key', 'type', 'seat', 'via', 'request', 'rule'];
+const MARKS = ['key', 'type', 'seat', 'via', 'request', 'rule', 'place'];
 
 /// A state as the text of a hash.
 export function textOf({ window, span, rowsBy, by, isChain, mark, range, chosen }) {

@@ -1,5 +1,6 @@
 // The data of the page: its scripts of data by name, and the worker that unpacks them.
 
+import { bytesOf, inflatedNow } from './unpack.js';
 import { answer, serve } from './worker.js';
 
 export { serve };
@@ -10,8 +11,12 @@ const open = new Map();
 /// The runs that the worker knows, for code that takes its place.
 const known = [];
 
-/// Starts the worker from the page's own script. Where a browser refuses, the same code runs in the page.
-export function begin() {
+let isBegun;
+/// Questions wait until the first picture is seen.
+const begun = new Promise((done) => (isBegun = done));
+
+/// Starts the worker from the page's own script, and tells it of the runs. Where a browser refuses, the same code runs in the page.
+export function begin(runs) {
   try {
     const script = new Blob([document.getElementById('viewer').textContent], { type: 'text/javascript' });
     worker = new Worker(URL.createObjectURL(script));
@@ -31,10 +36,14 @@ export function begin() {
   } catch {
     worker = null;
   }
+  runs.forEach(send);
+  isBegun();
 }
 
 /// Asks the worker.
-export async function ask(asked) {
+export const ask = (asked) => begun.then(() => send(asked));
+
+async function send(asked) {
   if (asked.what === 'run') known.push(asked);
   if (!worker) return answer(asked);
   return new Promise((done, failed) => {
@@ -60,6 +69,9 @@ export async function textOf(name) {
   if (!found) throw new Error(`the page was cut off: ${name} is missing`);
   return found.textContent;
 }
+
+/// Packed data that stands before the viewer, at once.
+export const dataNow = (name) => inflatedNow(bytesOf(document.getElementById(name).textContent));
 
 /// Asks about a chunk.
 export async function askOf(run, chunk, asked) {

@@ -40,6 +40,8 @@ export class Sums {
       rules: new Map(),
       events: 0,
     }));
+    /// What the boxes of queries did, by model and box.
+    this.work = new Map();
     this.vias = run.vias.map(() => ({ envelopes: 0, rows: 0, inside: 0, refused: 0, blocked: 0, overdrawn: 0, spilled: 0 }));
     this.takes = Array.from({ length: seats }, () => new Float64Array(seats));
     this.inputs = new Map();
@@ -63,6 +65,15 @@ export class Sums {
     return this.types[this.run.typeOf[key]];
   }
 
+  /// The work of a box, if it is one of a query.
+  #work(request, box) {
+    const model = this.run.modelOf.get(request);
+    if (!this.run.header.operators?.[model]?.length) return null;
+    const name = `${model}.${box}`;
+    if (!this.work.has(name)) this.work.set(name, { invocations: 0, busy: 0, near: 0, far: 0, rows: {} });
+    return this.work.get(name);
+  }
+
   chunk(entry, chunk) {
     const { from, to, run } = this;
     const seat = new Seat(entry);
@@ -74,6 +85,8 @@ export class Sums {
       if (state === BUSY) {
         total.busy += ns;
         this.#type(frame.key).busy += ns;
+        const work = this.#work(frame.request, frame.index);
+        if (work) work.busy += ns;
         return;
       }
       if (state === LOOKS || state === AROUND) {
@@ -112,6 +125,7 @@ export class Sums {
     const total = this.seats[entry.seat];
     const type = this.#type(key);
     const isBox = index < TASKS;
+    const work = isBox ? this.#work(request, index) : null;
     const seen = () => isBox && type.boxes.add(`${request}.${index}`);
     const model = () => this.run.modelOf.get(request);
     const cause = () => ({
@@ -123,6 +137,7 @@ export class Sums {
       case KIND['invocation-begins']:
         total.invocations += 1;
         type.invocations += 1;
+        if (work) work.invocations += 1;
         seen();
         break;
       case KIND['user-code-begins']: {
@@ -159,6 +174,7 @@ export class Sums {
       case KIND['envelope-sent']:
         type.envelopesOut += !detail[at] || value[at] > 0 ? 1 : 0;
         type.rowsOut += value[at];
+        if (work) work.rows[port[at]] = (work.rows[port[at]] ?? 0) + value[at];
         seen();
         break;
       case KIND['envelope-created']:
@@ -167,6 +183,7 @@ export class Sums {
         break;
       case KIND['bytes-read']:
         type[port[at] ? 'far' : 'near'] += value[at];
+        if (work) work[port[at] ? 'far' : 'near'] += value[at];
         seen();
         break;
       case KIND.enqueued:
@@ -243,6 +260,7 @@ export class Sums {
       types: this.types.map((type) => ({ ...type, boxes: type.boxes.size })),
       seats: this.seats.map((seat) => ({ ...seat, rules: [...seat.rules].sort((a, b) => a[0] - b[0]) })),
       vias: this.vias,
+      work: this.work,
       takes: this.takes.map((row) => [...row]),
     };
   }

@@ -4,7 +4,7 @@ import { AROUND, ASLEEP, AWAY, BUSY, LOOKS, NO_RULE, WAITS } from './activity.js
 import { colour, eachFrame, h } from './dom.js';
 import { duration, tickText, ticks } from './format.js';
 import { chunksIn, eventsIn, firstEndingAfter, keysOf, levelFor, rowsOf, seatsOf } from './rows.js';
-import { ask, askOf, textOf } from './store.js';
+import { ask, askOf, dataNow, textOf } from './store.js';
 
 const OVERVIEW = 36;
 const AXIS = 22;
@@ -46,6 +46,8 @@ export class Timeline {
     this.range = null;
     this.chosen = null;
     this.mark = null;
+    /// Those of a place that is marked.
+    this.seats = new Set();
     this.arrows = [];
     this.levels = new Map();
     this.slices = new Map();
@@ -87,12 +89,26 @@ export class Timeline {
     this.redraw();
   }
 
+  /// Draws at once rather than before the next frame.
+  drawNow() {
+    this.#draw();
+  }
+
   // ---- data ----
 
   /// A level of a seat's pyramid, if it is here; otherwise it is asked for.
   #level(run, seat, level) {
     const name = `p${run}-${seat}-${level}`;
     const found = this.levels.get(name);
+    if (found === undefined && !level) {
+      this.levels.set(name, null);
+      try {
+        this.levels.set(name, dataNow(name));
+      } catch (error) {
+        this.on.failed(error);
+      }
+      return this.levels.get(name);
+    }
     if (found === undefined) {
       this.levels.set(name, null);
       textOf(name)
@@ -226,6 +242,8 @@ export class Timeline {
         return index.types[index.typeOf[key]] !== this.runs[mark.run].types[mark.id];
       case 'seat':
         return seat !== mark.id || run !== mark.run;
+      case 'place':
+        return !this.seats.has(seat) || run !== mark.run;
       case 'request':
         return request !== mark.id || run !== mark.run;
       case 'rule':
@@ -276,6 +294,7 @@ export class Timeline {
     this.#drawArrows(context);
     this.#drawChosen(context, end);
     this.drawn = (this.drawn ?? 0) + 1;
+    this.hasData ||= [...this.levels.values()].some(Boolean);
   }
 
   #drawLabel(context, { kind, top, height, label, note, level, run, key }) {
@@ -324,7 +343,7 @@ export class Timeline {
     let [pixel, longest, chosen] = [-1, 0, -1];
     const one = (at, x, width) => {
       const isBusy = state[at] === BUSY || state[at] === AROUND;
-      const isFaint = isBusy ? this.#isFaint(run, seat, key[at], request[at], rule[at]) : Boolean(this.mark);
+      const isFaint = isBusy || ['seat', 'place'].includes(this.mark?.kind) ? this.#isFaint(run, seat, key[at], request[at], rule[at]) : Boolean(this.mark);
       context.globalAlpha = isFaint ? 0.14 : state[at] === AROUND ? 0.5 : 1;
       const [y, tall] = this.#bar(state[at], top, height);
       context.fillStyle = isBusy ? this.#fill(run, key[at], request[at], rule[at], wait[at]) : this.#idle(state[at]);
@@ -398,34 +417,18 @@ export class Timeline {
     const { gutter, plot, window } = this;
     const wide = this.rows.length > 20 ? 2 : 1;
     const perNs = parts / this.runs[run].spanNs;
-    let before = null;
-    const flush = (x) => {
-      if (!before) return;
-      const width = x - before.x;
-      let y = top + height;
-      for (const [tall, fill, alpha] of before.bars) {
-        context.globalAlpha = alpha;
-        context.fillStyle = fill;
-        context.fillRect(before.x, y - tall, width, tall);
-        y -= tall;
-      }
-      context.globalAlpha = 1;
-    };
+    const perColumn = (perNs * (window[1] - window[0])) / plot;
     for (let column = 0; column < plot; column += wide) {
       const x = gutter + column;
-      const first = Math.floor(this.#time(x) * perNs);
-      const last = Math.max(first + 1, Math.floor(this.#time(x + wide) * perNs));
-      if (this.#time(x) > this.runs[run].spanNs || first >= parts) {
-        flush(x);
-        before = null;
-        break;
-      }
+      const first = Math.floor(window[0] * perNs + column * perColumn);
+      const last = Math.max(first + 1, Math.floor(window[0] * perNs + (column + wide) * perColumn));
+      if (first >= parts) break;
       let [busy, around, rests, best, most, wait] = [0, 0, 0, first, 0, 0];
       const waits = [0, 0, 0];
       for (let part = first; part < Math.min(last, parts); part += 1) {
         busy += bytes[part];
         around += bytes[parts + part];
-        WAIT_COLUMNS.forEach((column, of) => (waits[of] += bytes[column * parts + part]));
+        for (let of = 0; of < 3; of += 1) waits[of] += bytes[WAIT_COLUMNS[of] * parts + part];
         rests += bytes[3 * parts + part] + bytes[4 * parts + part];
         wait += bytes[10 * parts + part] * bytes[part];
         if (bytes[part] >= most) [most, best] = [bytes[part], part];
@@ -438,17 +441,20 @@ export class Timeline {
       const tall = busy ? Math.max(1, px(busy)) : 0;
       const isFaint = this.#isFaint(run, seat, key, request, rule);
       const fill = busy ? this.#fill(run, key, request, rule, busy ? wait / busy / 255 : 0) : '';
-      const bars = [];
-      if (tall) bars.push([tall, fill, isFaint ? 0.14 : 1]);
-      if (px(around)) bars.push([px(around), fill || this.colours.looks, isFaint ? 0.1 : 0.45]);
-      waits.forEach((sum, of) => px(sum) && bars.push([px(sum), this.colours[WAIT_COLOURS[of]], 1]));
-      if (!tall && rests > all / 2) bars.push([3, this.colours.asleep, 1]);
-      const name = bars.join();
-      if (before && before.name === name) continue;
-      flush(x);
-      before = { x, bars, name };
+      let y = top + height;
+      const bar = (tall, fill, alpha) => {
+        if (!tall) return;
+        y -= tall;
+        context.globalAlpha = alpha;
+        context.fillStyle = fill;
+        context.fillRect(x, y, wide, tall);
+      };
+      bar(tall, fill, isFaint ? 0.14 : 1);
+      bar(px(around), fill || this.colours.looks, isFaint ? 0.1 : 0.45);
+      for (let of = 0; of < 3; of += 1) bar(px(waits[of]), this.colours[WAIT_COLOURS[of]], 1);
+      if (!tall && rests > all / 2) bar(3, this.colours.asleep, 1);
     }
-    flush(gutter + plot);
+    context.globalAlpha = 1;
   }
 
   /// Rows of boxes: how many cores each box runs on.

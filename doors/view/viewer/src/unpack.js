@@ -78,6 +78,87 @@ export async function inflated(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/// The same at once (RFC 1951, §3.2), for what is drawn first: a stream's answer comes behind the rest of the page.
+export function inflatedNow(bytes) {
+  let [at, bits, count] = [0, 0, 0];
+  const out = [];
+  const check = () => {
+    if (at > bytes.length) throw new Error('a picture ends too early');
+  };
+  const take = (wanted) => {
+    for (; count < wanted; count += 8) bits |= bytes[at++] << count;
+    check();
+    const value = bits & ((1 << wanted) - 1);
+    bits >>>= wanted;
+    count -= wanted;
+    return value;
+  };
+  const decoder = (lengths) => {
+    const counts = Array(16).fill(0);
+    lengths.forEach((length) => length && (counts[length] += 1));
+    const symbols = lengths
+      .map((length, symbol) => ({ length, symbol }))
+      .filter(({ length }) => length)
+      .sort((a, b) => a.length - b.length || a.symbol - b.symbol);
+    return () => {
+      let [code, first, index] = [0, 0, 0];
+      for (let length = 1; length < 16; length += 1) {
+        code |= take(1);
+        if (code - counts[length] < first) return symbols[index + code - first].symbol;
+        index += counts[length];
+        first = (first + counts[length]) << 1;
+        code <<= 1;
+      }
+      throw new Error('a damaged picture');
+    };
+  };
+  for (let isLast = 0; !isLast; ) {
+    isLast = take(1);
+    const kind = take(2);
+    if (kind === 0) {
+      [bits, count] = [0, 0];
+      const length = bytes[at] | (bytes[at + 1] << 8);
+      at += 4;
+      for (const end = at + length; at < end; at += 1) out.push(bytes[at]);
+      check();
+      continue;
+    }
+    let lengths = Array.from({ length: 318 }, (_, of) => (of < 144 ? 8 : of < 256 ? 9 : of < 280 ? 7 : of < 288 ? 8 : 5));
+    let literals = 288;
+    if (kind === 2) {
+      literals = take(5) + 257;
+      const all = literals + take(5) + 1;
+      const own = Array(19).fill(0);
+      const order = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
+      for (let of = 0, most = take(4) + 4; of < most; of += 1) own[order[of]] = take(3);
+      const next = decoder(own);
+      lengths = [];
+      while (lengths.length < all) {
+        const symbol = next();
+        const [value, times] =
+          symbol < 16 ? [symbol, 1] : symbol === 16 ? [lengths.at(-1), 3 + take(2)] : [0, symbol === 17 ? 3 + take(3) : 11 + take(7)];
+        for (let of = 0; of < times; of += 1) lengths.push(value);
+      }
+    }
+    const [literal, distance] = [decoder(lengths.slice(0, literals)), decoder(lengths.slice(literals))];
+    for (let symbol = literal(); symbol !== 256; symbol = literal()) {
+      if (symbol < 256) {
+        out.push(symbol);
+        continue;
+      }
+      /// A code above `plain` has extra bits, one more for each `steps` codes.
+      const far = (code, plain, steps) => {
+        const extra = code < plain ? 0 : Math.floor(code / steps) - 1;
+        return code < plain ? code : ((steps + (code % steps)) << extra) + take(extra);
+      };
+      const length = symbol === 285 ? 258 : 3 + far(symbol - 257, 8, 4);
+      const from = out.length - 1 - far(distance(), 4, 2);
+      for (let of = 0; of < length; of += 1) out.push(out[from + of]);
+    }
+  }
+  return Uint8Array.from(out);
+}
+
 /// Numbers one after the other. Those beyond 2^53 are rounded: only a damaged trace has them.
 class Numbers {
   constructor(bytes) {

@@ -40,10 +40,8 @@ const say = (what, text) => console.log(`${what.padEnd(16)}${text}`);
 /// When the page's first picture with data of the run was drawn, in milliseconds since its address was given.
 function watchFirstPicture() {
   const look = () => {
-    const timeline = globalThis.vicusView?.timeline;
-    const hasData = timeline && [...timeline.levels.values()].some(Boolean);
-    if (hasData && globalThis.drawnBefore === undefined) globalThis.drawnBefore = timeline.drawn;
-    if (hasData && timeline.drawn > globalThis.drawnBefore) globalThis.firstPictureMs = performance.now();
+    // The frame of this call has what was drawn before it.
+    if (globalThis.vicusView?.timeline.hasData) globalThis.firstPictureMs = performance.now();
     else requestAnimationFrame(look);
   };
   requestAnimationFrame(look);

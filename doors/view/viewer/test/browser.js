@@ -418,7 +418,10 @@ test('a page becomes a new page', async () => {
 
 test('figures, charts and requests are about the range, and those of the whole run are as before', async () => {
   const figures = () => page.$$eval('#r0-why .figure b', (all) => all.map(({ textContent }) => textContent));
-  const shown = async () => ({ figures: await figures(), rows: await Promise.all(['chain', 'vias', 'takes'].map((name) => table(`r0-${name}`))) });
+  const plans = await page.$$eval('#r0-operators table', (tables) => tables.map(({ id }) => id.slice(3)));
+  assert.equal(plans.length, 1);
+  const names = ['chain', 'vias', 'takes', ...plans];
+  const shown = async () => ({ figures: await figures(), rows: await Promise.all(names.map((name) => table(`r0-${name}`))) });
   const whole = await shown();
   await setRange(page, (span) => [0, span]);
   // The page's writer and the viewer find the same chain, the same what-if, the same vias and takes.
@@ -435,9 +438,65 @@ test('figures, charts and requests are about the range, and those of the whole r
   assert.match(await page.$eval('.over.queued figcaption', ({ textContent }) => textContent), /in the range$/);
   const [left, , wide] = (await page.$eval('.over.busy svg', (svg) => svg.getAttribute('viewBox'))).split(' ').map(Number);
   assert(Math.abs(left - 409.6) < 2 && Math.abs(wide - 204.8) < 3, `${left} ${wide}`);
+  // Of the operators, the parts of a run add up to all of it: each envelope is sent in one of them.
+  const work = (of) => of.rows[3].map((row) => [row.operator, Number(row.rows), Number(row.invocations)]);
+  const parts = [];
+  for (const [from, to] of [[0, 0.4], [0.4, 0.6], [0.6, 1]]) {
+    // No event is on a border: times are whole numbers.
+    const border = (share) => (share % 1 ? Math.floor(span * share) + 0.5 : span * share);
+    await setRange(page, () => [border(from), border(to)]);
+    parts.push(work(await shown()));
+  }
+  const sum = (column) => work(whole).map((_, row) => parts.reduce((sum, part) => sum + part[row][column], 0));
+  for (const column of [1, 2]) assert.deepEqual(sum(column), work(whole).map((row) => row[column]));
+  assert(work(whole).some(([, rows]) => rows > 0));
   await page.getByRole('button', { name: 'Clear' }).click();
   assert.deepEqual(await shown(), whole);
   assert.equal(await page.$eval('.over.busy svg', (svg) => svg.getAttribute('viewBox')), '0 0 1024 60');
+});
+
+test('parts of the machine and queues of the plan mark their seats, and are marked with them', async () => {
+  const shown = await opened('run.html');
+  const machine = JSON.parse(vicus('topology', '--format', 'json'));
+  assert.equal(await shown.locator('.floor .pu').count(), machine.pus.length);
+  assert.equal(await shown.locator('.floor .node').count(), machine.nodes.length);
+  assert.equal(await shown.locator('.floor .core').count(), machine.cores.length);
+  const marked = () => timeline((t) => ({ ...t.mark, seats: [...t.seats] }), shown);
+  const touched = (selector) => shown.$$eval(`${selector}.touched`, (all) => all.map(({ dataset }) => Number(dataset.seat)));
+  const core = shown.locator('.floor .core[data-place]').first();
+  const seats = (await core.getAttribute('data-seats')).split(' ').map(Number);
+  await core.locator('> button').click();
+  assert.equal(await core.getAttribute('class'), 'core marked');
+  assert.deepEqual((await marked()).seats, seats);
+  assert.deepEqual((await touched('.floor [data-seat]')).sort(), seats);
+  assert.deepEqual((await touched('.matrix tr')).sort(), seats);
+  await shown.waitForFunction(() => location.hash.includes('mark=place:'));
+  const again = await opened('run.html', { hash: await shown.evaluate(() => location.hash) });
+  assert.deepEqual(await timeline((t) => [...t.seats], again), seats);
+  assert.match(await again.locator('.mark-line').innerText(), /^Marked: core \d+/);
+  await again.context().close();
+  // A queue: those that take from it.
+  const column = shown.locator('.matrix th[data-place]').first();
+  await column.locator('span').click();
+  const takers = (await column.getAttribute('data-seats')).split(' ').map(Number);
+  assert.deepEqual(await touched('.matrix tr'), takers);
+  assert.deepEqual((await marked()).seats, takers);
+  // A cell is a step of a search, as in the text beneath.
+  const cell = shown.locator('.matrix td[data-rule]').first();
+  const [rule] = (await cell.getAttribute('data-rule')).split(' ').map(Number);
+  await cell.click();
+  const { kind, id } = await marked();
+  assert.deepEqual([kind, id], ['rule', rule]);
+  assert(await shown.locator(`.plan [data-rule="${rule}"].marked`).count());
+  // And back: a seat's core, and the queues that it takes from.
+  await shown.locator('.floor .seat').first().click();
+  const { id: seat } = await marked();
+  const inSeat = (selector) =>
+    shown.$$eval(selector, (all, seat) => all.every((each) => each.classList.contains('touched') === each.dataset.seats.split(' ').includes(String(seat))), seat);
+  assert(await inSeat('.floor [data-place]'));
+  assert(await inSeat('.matrix th[data-place]'));
+  await picture('machine', shown);
+  await shown.context().close();
 });
 
 test('requests outside of the range are not listed', async () => {

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { constants, deflateRawSync } from 'node:zlib';
 import { BUSY, WAITS, entryOf, slicesOf } from '../src/activity.js';
 import { duration, ms, tickText, ticks } from '../src/format.js';
 import { Pass } from '../src/pass.js';
@@ -11,7 +12,7 @@ import { chunksIn, eventsIn, keysOf, levelFor, rowsOf, seatsOf } from '../src/ro
 import { traceOf } from '../src/save.js';
 import { stateOf, textOf } from '../src/state.js';
 import { Sums, prepared } from '../src/sums.js';
-import { KIND, KINDS, NONE, TASKS, bytesOf, inflated, rawEvents, told, unpack } from '../src/unpack.js';
+import { KIND, KINDS, NONE, TASKS, bytesOf, inflated, inflatedNow, rawEvents, told, unpack } from '../src/unpack.js';
 
 const { scripts, summary, file } = JSON.parse(readFileSync(new URL('fixture.json', import.meta.url)));
 const header = JSON.parse(scripts.h0);
@@ -357,4 +358,25 @@ test('numbers read well', () => {
   assert.deepEqual(ticks(0, 100, 5), { step: 20, all: [0, 20, 40, 60, 80, 100] });
   assert.equal(tickText(1_500_000, 500_000, 5e6), '1.5 ms');
   assert.equal(tickText(20, 20, 100), '20 ns');
+});
+
+test('what is drawn first is unpacked as by others', () => {
+  // By zlib, with stored, fixed and other codes; bytes from a fixed seed, with and without repetitions.
+  let seed = 7;
+  const random = () => (seed = (seed * 1103515245 + 12345) % 2 ** 31) / 2 ** 31;
+  const texts = [
+    Buffer.alloc(0),
+    Buffer.from('a'),
+    Buffer.alloc(70_000, 3),
+    Buffer.from(Array.from({ length: 40_000 }, () => Math.floor(random() * 256))),
+    Buffer.from(Array.from({ length: 40_000 }, (_, at) => Math.floor(random() ** 6 * 40) + (at % 700 === 0 ? 100 : 0))),
+    Buffer.from('the same again and again, '.repeat(3000)),
+  ];
+  for (const text of texts) {
+    for (const options of [{ level: 0 }, { level: 1 }, { level: 9 }, { strategy: constants.Z_FIXED }, { strategy: constants.Z_HUFFMAN_ONLY }]) {
+      const packed = deflateRawSync(text, options);
+      assert.deepEqual(Buffer.from(inflatedNow(packed)), text, JSON.stringify(options));
+      if (text.length > 100) assert.throws(() => inflatedNow(packed.subarray(0, packed.length / 2)));
+    }
+  }
 });

@@ -170,6 +170,21 @@ impl MachineRuntime {
         self.recorded().1
     }
 
+    /// The recording up to now, of a runtime that goes on and records no more; `None` if it did not record.
+    ///
+    /// ```
+    /// use vicus_machine::MachineRuntime;
+    ///
+    /// let runtime = MachineRuntime::builder().threads(1).record(100).start();
+    /// runtime.run(|| ());
+    /// assert!(runtime.cut_trace().unwrap().summary().events > 0);
+    /// assert_eq!(runtime.run(|| 7), 7);
+    /// drop(runtime);
+    /// ```
+    pub fn cut_trace(&self) -> Option<vicus_trace::Trace> {
+        self.shared.cut_trace()
+    }
+
     /// The decisions of each of its seats, in order, and then the trace; nothing if it did not write decisions
     /// ([`RuntimeBuilder::write_decisions`]). A seat of worlds/sim decides the same in the same place.
     ///

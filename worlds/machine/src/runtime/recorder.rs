@@ -320,10 +320,13 @@ impl Recording {
             rolls: self.room.is_some_and(|room| room.keeps != KeptEvents::First),
             last_ns: 0,
             processes: Vec::new(),
+            machines: vec![machine.clone()],
             earlier: Vec::new(),
             operators,
         };
-        let mut logs = std::mem::take(&mut *self.logs.lock().expect("nothing panics under this lock"));
+        // Threads of a runtime that goes on leave their seats later.
+        let none = vec![SeatLog::default(); plan.seats.len()];
+        let mut logs = std::mem::replace(&mut *self.logs.lock().expect("nothing panics under this lock"), none);
         let outside = std::mem::take(&mut *self.outside.lock().expect("nothing panics under this lock"));
         logs.push(outside.finish_at(self.now()));
         Trace::new(header, logs)

@@ -141,13 +141,20 @@ impl Team {
         let mut all: Option<(Header, Vec<SeatLog>)> = None;
         for Team { shared, seats, .. } in teams {
             let Some(trace) = shared.cut_trace() else { continue };
-            let (header, logs) =
-                all.get_or_insert_with(|| (Header { seats: Vec::new(), ..trace.header().clone() }, Vec::new()));
+            let (header, logs) = all.get_or_insert_with(|| {
+                let none = Header { seats: Vec::new(), earlier: Vec::new(), last_ns: 0, ..trace.header().clone() };
+                (none, Vec::new())
+            });
             // No thread ever sits on a spare seat. Outside threads, listed last, release tasks at most.
             let is_used = |seat: &usize| !trace.logs()[*seat].events.is_empty();
             let members = seats.iter().map(|seat| seat.index()).chain(Some(trace.logs().len() - 1).filter(is_used));
             header.seats.extend(members.clone().map(|seat| trace.header().seats[seat]));
-            logs.extend(members.map(|seat| trace.logs()[seat].clone()));
+            // A log that rolls has its sums with it, from which the whole trace's header gets them again.
+            logs.extend(members.map(|seat| SeatLog {
+                earlier: trace.header().earlier.get(seat).cloned().unwrap_or_default(),
+                last_ns: trace.header().last_ns,
+                ..trace.logs()[seat].clone()
+            }));
         }
         all.map(|(header, logs)| Trace::new(header, logs))
     }

@@ -292,6 +292,29 @@ fn what_teams_have_recorded_is_one_trace() {
     }
 }
 
+/// Logs of teams that keep the last events bring their sums of those before into the common trace, seat by seat.
+#[test]
+fn what_teams_have_dropped_is_summed_up_in_their_trace() {
+    for threads in [1, 2, 8] {
+        let new = || MachineRuntime::builder().threads(threads).quiet();
+        let (one, other) = (new().record_last(20).team().unwrap(), new().record_last(20).team().unwrap());
+        for team in [&one, &other] {
+            run(team, |member| (0..50 * usize::from(member == 0)).for_each(|_| spawn_child(|| ())));
+        }
+        let trace = Team::trace([&one, &other]).expect("they were asked to record");
+        let header = trace.header();
+        assert!(header.rolls && trace.lost() > 0, "{threads}");
+        assert_eq!(header.earlier.len(), header.seats.len(), "{threads}");
+        for (log, earlier) in trace.logs().iter().zip(&header.earlier) {
+            assert_eq!(earlier.iter().map(|part| part.events).sum::<u64>(), log.lost, "{threads}");
+        }
+        let span = std::time::Duration::from_secs(600);
+        let timed = new().record_last_time(span, 10_000).team().unwrap();
+        run(&timed, |_| spawn_child(|| ()));
+        assert_eq!(Team::trace([&timed]).unwrap().header().last_ns, 600_000_000_000, "{threads}");
+    }
+}
+
 /// A member that records little has a clock that is far behind; its way out of a barrier once came before the other
 /// one's way in, among the merged events.
 #[test]

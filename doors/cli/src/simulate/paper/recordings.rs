@@ -8,12 +8,14 @@
 //! invocations each time; the fastest of each counts, because in the other runs something else used the core.
 
 use crate::bench::queries::{self, Query};
-use crate::{engine, generate, input, query, trace};
+use crate::recording::write_trace;
+use crate::{engine, generate, input, trace};
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use vicus::Runtime;
+use vicus::kit::TraceRoom;
 use vicus_service::data::{LoadOptions, LoadSource, Syntax};
 use vicus_service::{Count, Dataset, PlanOptions, SessionOptions};
 use vicus_sim::papers::Figure;
@@ -116,7 +118,7 @@ impl Recordings {
                 };
                 let trace = record(dataset, wanted.queries, wanted.threads).with_context(|| expected)?;
                 if let Some(folder) = keep {
-                    query::write_trace(&wanted.file(folder), &trace, None)?;
+                    write_trace(&wanted.file(folder), &trace, TraceRoom::default())?;
                 }
                 Ok(trace)
             }

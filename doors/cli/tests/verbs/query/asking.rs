@@ -495,6 +495,29 @@ fn the_environment_chooses_the_strategy_and_an_option_goes_first() {
     }
 }
 
+/// The run is shorter than the time that the trace keeps, so it has all of it; of 20 events, it has the last ones.
+#[test]
+fn a_trace_of_a_query_keeps_the_last_events_or_those_of_a_time() {
+    let data = file("kept.nt", PEOPLE);
+    let trace = vicus_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("kept.trace");
+    let ran = |options: &[&str]| {
+        let query = ["query", "--data", &data, NAMES, "--threads", "1", "--trace", trace.to_str().unwrap()];
+        let output = vicus().args(query).args(options).output().unwrap();
+        assert!(output.status.success(), "{options:?}: {}", stderr(&output));
+        let bytes = std::fs::read(&trace).unwrap();
+        (vicus_trace::Trace::read_from(&mut &bytes[..]).unwrap(), stderr(&output))
+    };
+    let (whole, _) = ran(&["--trace-last", "10m"]);
+    assert_eq!((whole.header().last_ns, whole.lost()), (600_000_000_000, 0));
+    let (rolling, told) = ran(&["--trace-rolling", "--trace-events", "20"]);
+    assert!(rolling.header().rolls && rolling.lost() > 0, "{told}");
+    assert!(told.contains("the trace has the last events"), "{told}");
+    let (first, told) = ran(&["--trace-events", "20"]);
+    assert!(!first.header().rolls && told.contains("make room by --trace-events"), "{told}");
+    // The machine is in the trace.
+    assert_eq!(first.header().machines.len(), 1);
+}
+
 #[test]
 fn strategies_threads_envelopes_and_copies_change_no_answer() {
     let data = generated();
