@@ -17,7 +17,7 @@ use crate::{
     Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Inherited, Model, Operator, OverBudget,
     Overflows, Queued, SubmitInner,
 };
-pub(crate) use cell::{Body, BoxCell, InputView, Neighbour, Output, Receiver, SentNow};
+pub(crate) use cell::{Body, BoxCell, Input, InputView, Neighbour, Output, Receiver, SentNow};
 use cells::Cells;
 pub(crate) use cells::CountedBoxes;
 pub use cells::{GrownBox, LiveBox};
