@@ -21,12 +21,15 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader};
+use vicus_topology::NodeId;
 
 /// A box with its state. Its address is its task.
 #[repr(C)]
 pub(crate) struct BoxCell {
     header: TaskHeader,
     pub(crate) index: usize,
+    /// See [`BoxModel::at`](crate::BoxModel::at).
+    pub(crate) node: Option<NodeId>,
     pub(crate) instance: *const Instance,
     pub(crate) state: StateWord,
     /// The logical time of its last event; kept up to date only if the run is recorded.
@@ -93,6 +96,7 @@ impl BoxCell {
         BoxCell {
             header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32, has_data: false },
             index,
+            node: model.node,
             instance,
             state: StateWord::new(),
             clock: AtomicU64::new(0),

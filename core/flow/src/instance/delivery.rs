@@ -137,7 +137,8 @@ impl Instance {
             Put::Taken => {
                 receiver.done |= is_pill;
                 if cell.state.arrive().0 {
-                    buffers.activations.push(Activation { home, ..self.activation(cell, kind, buffers.seat) });
+                    let activation = self.activation_by(cell, kind, buffers);
+                    buffers.activations.push(Activation { home: home.or(activation.home), ..activation });
                 }
                 None
             }

@@ -404,7 +404,7 @@ impl Sent {
             // its input on its last seat.
             let was_resumed = blocked || (waits && !due_again);
             let kind = if run_again || was_resumed { Kind::Deferred } else { Kind::Immediate };
-            let activation = instance.activation(cell, kind, buffers.seat);
+            let activation = instance.activation_by(cell, kind, buffers);
             let activation = if pauses { pause(cell, activation, instance) } else { Some(activation) };
             if let Some(activation) = activation {
                 buffers.activations.insert(0, activation);
@@ -455,7 +455,8 @@ impl Instance {
             sender.clock.fetch_max(buffers.clock, Ordering::AcqRel);
         }
         if sender.state.resume().0 {
-            buffers.activations.push(self.activation(sender, Kind::Deferred, buffers.seat));
+            let activation = self.activation_by(sender, Kind::Deferred, buffers);
+            buffers.activations.push(activation);
         }
     }
 
