@@ -15,7 +15,7 @@ mod settling;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Padded};
 use crate::{
     Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Inherited, Model, Operator, OverBudget,
-    Overflows, Queued, SeatBuffers, SubmitInner,
+    Overflows, Queued, SubmitInner,
 };
 pub(crate) use cell::{Body, BoxCell, Input, InputView, Neighbour, Output, Receiver, SentNow};
 use cells::Cells;
@@ -303,13 +303,6 @@ impl Instance {
     #[inline]
     pub(crate) fn activation(&self, cell: &BoxCell, kind: Kind, seat: Option<usize>) -> Activation {
         Activation { queued: Queued::new(cell, seat), kind, index: BoxId(cell.index), home: cell.node }
-    }
-
-    /// A box newly queued by a seat. On its own node, it stays with the seat.
-    #[inline]
-    pub(crate) fn activation_by(&self, cell: &BoxCell, kind: Kind, buffers: &SeatBuffers) -> Activation {
-        let home = cell.node.filter(|node| *node != buffers.node);
-        Activation { home, ..self.activation(cell, kind, buffers.seat) }
     }
 
     /// A reference to it. The instance holds one itself as long as it has queued or running boxes.

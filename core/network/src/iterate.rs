@@ -13,8 +13,8 @@ const FIRST: &str = "first rows";
 pub(crate) fn iterate() -> BoxSpec {
     BoxSpec::new(
         "iterate",
-        "Sends the rows of its first input, what a step makes of them, what the step makes of that, and so on, until no \
-         row comes that is new. Its other inputs are tables, kept in memory, which the step can join.",
+        "Sends the rows of its first input, what a step makes of them, what the step makes of that, and so on, until \
+         no row comes that is new. Its other inputs are tables, kept in memory, which the step can join.",
     )
     .ports(Ports::Any, Ports::Exactly(1))
     .waits_for(&[0, 1, 2, 3, 4, 5, 6, 7])

@@ -73,7 +73,8 @@ fn in_csv(rows: &Envelope, schema: &Schema) -> Result<(Envelope, Schema), BoxErr
         if !is_json_in_csv(&field.kind) {
             let (mut field, mut column) = (field.clone(), column.clone());
             if let Type::Timestamp(unit, Some(_)) = field.kind {
-                // Moments are written in UTC, whatever zone they are shown in elsewhere; the writer knows no zone by name.
+                // Moments are written in UTC, whatever zone they are shown in elsewhere. The writer knows no zone by
+                // its name.
                 field.kind = Type::Timestamp(unit, Some("+00:00".into()));
                 column = column.of_type(field.kind.clone());
             }

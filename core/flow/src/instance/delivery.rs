@@ -137,7 +137,7 @@ impl Instance {
             Put::Taken => {
                 receiver.done |= is_pill;
                 if cell.state.arrive().0 {
-                    let activation = self.activation_by(cell, kind, buffers);
+                    let activation = self.activation(cell, kind, buffers.seat);
                     buffers.activations.push(Activation { home: home.or(activation.home), ..activation });
                 }
                 None

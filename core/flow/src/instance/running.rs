@@ -404,7 +404,7 @@ impl Sent {
             // its input on its last seat.
             let was_resumed = blocked || (waits && !due_again);
             let kind = if run_again || was_resumed { Kind::Deferred } else { Kind::Immediate };
-            let activation = instance.activation_by(cell, kind, buffers);
+            let activation = instance.activation(cell, kind, buffers.seat);
             let activation = if pauses { pause(cell, activation, instance) } else { Some(activation) };
             if let Some(activation) = activation {
                 buffers.activations.insert(0, activation);
@@ -455,8 +455,7 @@ impl Instance {
             sender.clock.fetch_max(buffers.clock, Ordering::AcqRel);
         }
         if sender.state.resume().0 {
-            let activation = self.activation_by(sender, Kind::Deferred, buffers);
-            buffers.activations.push(activation);
+            buffers.activations.push(self.activation(sender, Kind::Deferred, buffers.seat));
         }
     }
 

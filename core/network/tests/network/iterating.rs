@@ -67,7 +67,8 @@ fn the_text_and_its_json_say_the_same_both_ways() {
 fn all_rows_go_round_where_the_text_says_so() {
     let powers = |keep: &str| {
         rows(&format!(
-            "box one = numbers(from: 1, to: 3); box next = iterate(step: \"SELECT n * 2 FROM rows WHERE n < 100\"{keep});
+            "box one = numbers(from: 1, to: 3);
+            box next = iterate(step: \"SELECT n * 2 FROM rows WHERE n < 100\"{keep});
             box found = collect; one -> next -> found;"
         ))
     };

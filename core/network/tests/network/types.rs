@@ -109,7 +109,8 @@ fn found(envelopes: &[Envelope]) -> Vec<String> {
 #[test]
 fn filters_sorts_partitions_and_merges_pass_every_type_on() {
     let text = "box a = all; box pick = filter(where: \"n % 3 = 0 AND tiny < 200 AND at IS NOT NULL\");
-        box deal = partition(by: \"name, tag\"); box order = sort(by: \"n desc\") * threads; box one = merge(by: \"n desc\");
+        box deal = partition(by: \"name, tag\"); box order = sort(by: \"n desc\") * threads;
+        box one = merge(by: \"n desc\");
         box most = limit(rows: 100000); box wait = hold; box rows = collect;
         a -> pick -> deal -> order -> one -> most -> wait -> rows;";
     let (passed, envelopes) = run(text).unwrap();
@@ -151,7 +152,8 @@ fn groups_and_joins_in_parts_keep_types() {
     let text = "box a = all; box deal = partition(by: \"name, at, tag\");
         box g = group(by: \"name, at, tag, price, far, list, parts, long\", folds: \"count as rows\") * 2;
         box all_groups = union; box b = all; box few = filter(where: \"n < 100\");
-        box j = join_parts(on: \"a.tag = b.tag AND a.far = b.far\", parts: 2); box o = sort(by: \"n\"); box rows = collect;
+        box j = join_parts(on: \"a.tag = b.tag AND a.far = b.far\", parts: 2); box o = sort(by: \"n\");
+        box rows = collect;
         a -> deal -> g -> all_groups -> j.0; b -> few -> j.1; j -> o -> rows;";
     let (joined, envelopes) = run(text).unwrap();
     let fields = joined.columns();

@@ -35,8 +35,8 @@ impl<'a> KeyWriter<'a> {
         Ok(KeyWriter { parts: vectors.iter().zip(kinds).map(part).collect::<Result<_, BoxError>>()? })
     }
 
-    /// The results for values of a dictionary, if the key is one column of one: each is looked up once for all rows that
-    /// have its code. `None` for other keys, and for a dictionary that is large beside the rows.
+    /// The results for values of a dictionary, if the key is one column of one: each is looked up once for all rows
+    /// with its code. `None` for other keys, and for a dictionary that is large beside the rows.
     ///
     /// # Errors
     /// There is no room for them.

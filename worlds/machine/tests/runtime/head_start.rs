@@ -84,7 +84,8 @@ fn within(envelopes: u64, other: &Arc<Model>) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// Envelopes taken by a long request, or one by one by requests within it (`parts`), until the end of a short one that came after [`BEFORE`] of them.
+/// Envelopes taken by a long request, or one by one by requests within it (`parts`), until the end of a short one that
+/// came after [`BEFORE`] of them.
 fn taken_before_the_end_of_a_short_one(strategy: &str, head_start: Duration, parts: bool) -> u64 {
     let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(1).head_start(head_start);
     let runtime = runtime.quiet().start();
