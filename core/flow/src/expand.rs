@@ -252,9 +252,9 @@ impl Turn<'_> {
         }
         operators.extend((1..boxes.len() - 1).map(|index| (index, (boxes[index].factory)())));
         // The head is still there; what was kept and what starts by itself goes on without one.
-        self.body.consumed = true;
+        self.body.now.consumed = true;
         self.body.run_again |= has_kept || fragment.has_sources();
-        self.body.growing = Some(std::boxed::Box::new(Growing { fragment, host: Some(host), operators }));
+        self.body.now.growing = Some(std::boxed::Box::new(Growing { fragment, host: Some(host), operators }));
     }
 
     /// Whether the last fragment beside this box is done with, so that another one may be made.
@@ -295,6 +295,6 @@ impl Turn<'_> {
     pub(crate) fn go_round(&mut self, fragment: Fragment) {
         let boxes = &fragment.model().boxes;
         let operators = (1..boxes.len() - 1).map(|index| (index, (boxes[index].factory)())).collect();
-        self.body.growing = Some(std::boxed::Box::new(Growing { fragment, host: None, operators }));
+        self.body.now.growing = Some(std::boxed::Box::new(Growing { fragment, host: None, operators }));
     }
 }

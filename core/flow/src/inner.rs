@@ -54,6 +54,12 @@ impl Turn<'_> {
     /// outermost one's bound on live boxes ([`Instance::set_most_boxes`](crate::Instance::set_most_boxes)): beyond it
     /// the result is an error.
     ///
+    /// Requests have no priority set by users: they go by their age and by what is left of their
+    /// [head start](crate::Instance::set_head_start). The inner request has as much of a head start as its outer one
+    /// has left, and what it spends is spent for both: a long request does not stay young by its parts. Behind that it
+    /// is a request of its own: as old as its submission where a strategy runs older ones first, and with turns of its
+    /// own where requests take turns.
+    ///
     /// A world without an outside, such as a simulated one, runs the inner request within this call.
     ///
     /// ```

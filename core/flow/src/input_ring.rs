@@ -105,7 +105,7 @@ pub(crate) struct InputRing<T> {
     closed: AtomicBool,
 }
 
-/// How many values and bytes have passed one end, ever growing.
+/// How many values and bytes have passed one end, ever growing; behind the greatest number comes 0.
 #[derive(Debug)]
 struct Side {
     envelopes: AtomicUsize,
@@ -153,7 +153,7 @@ impl<T: Load> InputRing<T> {
             }
         }
         let at = self.put.0.envelopes.load(Ordering::Relaxed);
-        let bytes = self.put.0.bytes.load(Ordering::Relaxed) + size;
+        let bytes = self.put.0.bytes.load(Ordering::Relaxed).wrapping_add(size);
         self.put.0.bytes.store(bytes, Ordering::Relaxed);
         self.slot(at).with_mut(|slot| {
             #[expect(unsafe_code, reason = "a slot is raw memory until it is put")]
@@ -208,7 +208,7 @@ impl<T: Load> InputRing<T> {
                 (*slot).assume_init_read()
             }
         });
-        let bytes = self.taken.0.bytes.load(Ordering::Relaxed) + size;
+        let bytes = self.taken.0.bytes.load(Ordering::Relaxed).wrapping_add(size);
         self.taken.0.bytes.store(bytes, Ordering::Relaxed);
         self.taken.0.envelopes.store(at.wrapping_add(1), Ordering::Release);
         Some(Popped { value, bytes: size, resumes: self.takes_refusal() })
@@ -291,6 +291,31 @@ mod tests {
         assert_eq!(ring.take(), popped(6, false), "once");
         assert_eq!(ring.put(100, || {}), Put::Taken, "an envelope that is larger than the bound passes alone");
         assert_eq!(ring.head(), Some(&100));
+    }
+
+    /// A request may run for as long as it takes to count to the end.
+    #[test]
+    fn counts_go_on_behind_the_greatest_number() {
+        for envelopes in [2, 8, 9] {
+            let ring = InputRing::new(Bound { envelopes, bytes: 100 });
+            for side in [&ring.put.0, &ring.taken.0] {
+                side.envelopes.store(usize::MAX - 20, Ordering::Relaxed);
+                side.bytes.store(u64::MAX - 300, Ordering::Relaxed);
+            }
+            let (mut sent, mut taken) = (0, 0);
+            while taken < 100 {
+                // 13 bytes and one more each time, up to 22.
+                while ring.put(13 + sent % 10, || {}) == Put::Taken {
+                    sent += 1;
+                }
+                let waiting: u64 = (taken..sent).map(|value| 13 + value % 10).sum();
+                let count = (sent - taken) as usize;
+                assert!(ring.bytes() == waiting && waiting <= 100 && count <= envelopes);
+                assert!(count == envelopes || waiting + 13 + sent % 10 > 100, "it refused because it was full");
+                assert_eq!(ring.take().map(|popped| popped.value), Some(13 + taken % 10));
+                taken += 1;
+            }
+        }
     }
 
     #[test]

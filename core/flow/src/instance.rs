@@ -17,7 +17,7 @@ use crate::{
     Account, Activation, BoxCounts, BoxId, Budget, ConnectedBox, FlowError, Inherited, Model, Operator, OverBudget,
     Overflows, Queued, SubmitInner,
 };
-pub(crate) use cell::{Body, BoxCell, InputView, Neighbour, Output, Receiver, SentNow};
+pub(crate) use cell::{Body, BoxCell, Input, InputView, Neighbour, Output, Receiver, SentNow};
 use cells::Cells;
 pub(crate) use cells::CountedBoxes;
 pub use cells::{GrownBox, LiveBox};
@@ -302,7 +302,7 @@ impl Instance {
     /// A newly queued box, by its state word.
     #[inline]
     pub(crate) fn activation(&self, cell: &BoxCell, kind: Kind, seat: Option<usize>) -> Activation {
-        Activation { queued: Queued::new(cell, seat), kind, index: BoxId(cell.index), home: None }
+        Activation { queued: Queued::new(cell, seat), kind, index: BoxId(cell.index), home: cell.node }
     }
 
     /// A reference to it. The instance holds one itself as long as it has queued or running boxes.

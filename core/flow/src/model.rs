@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use vicus_topology::NodeId;
 
 type Factory = dyn Fn() -> std::boxed::Box<dyn Operator> + Send + Sync;
 
@@ -78,6 +79,8 @@ pub struct BoxModel {
     expands: bool,
     /// See [`BoxModel::going_round`].
     rounds: Option<Arc<[Schema]>>,
+    /// See [`BoxModel::at`].
+    node: Option<NodeId>,
 }
 
 impl BoxModel {
@@ -97,6 +100,7 @@ impl BoxModel {
             takes_any: false,
             expands: false,
             rounds: None,
+            node: None,
         }
     }
 
@@ -182,6 +186,22 @@ impl BoxModel {
         self
     }
 
+    /// The node that runs the box: a world queues it there, whoever sends to it. Seats of other nodes run it only if
+    /// they have nothing to do and their strategy takes from that node. For replicas of a box with data of their own
+    /// on each node.
+    ///
+    /// ```
+    /// use vicus_flow::{Schema, Type, library};
+    /// use vicus_topology::NodeId;
+    ///
+    /// let schema = Schema::new([("n", Type::U64)]);
+    /// let sorts = [0, 1].map(|node| library::hold(&schema).at(NodeId::new(node)));
+    /// # let _ = sorts;
+    /// ```
+    pub fn at(self, node: NodeId) -> BoxModel {
+        BoxModel { node: Some(node), ..self }
+    }
+
     /// Adds an output.
     pub fn output(mut self, schema: &Schema) -> BoxModel {
         self.outputs.push(schema.clone());
@@ -221,6 +241,7 @@ pub struct ConnectedBox {
     pub(crate) outputs: SmallVec<[(Schema, Links); 1]>,
     /// The inputs of fragments made beside it; see [`BoxModel::going_round`].
     pub(crate) rounds: Option<Arc<[Schema]>>,
+    pub(crate) node: Option<NodeId>,
 }
 
 impl ConnectedBox {
@@ -235,6 +256,11 @@ impl ConnectedBox {
     /// Its type's name.
     pub fn type_name(&self) -> &str {
         &self.type_name
+    }
+
+    /// The node that runs it, if its model says so ([`BoxModel::at`]).
+    pub fn node(&self) -> Option<NodeId> {
+        self.node
     }
 
     /// The receivers of each output, with the output's schema.
@@ -551,6 +577,27 @@ impl ModelBuilder {
         self.ends.push(from);
     }
 
+    /// Has the node of this number run the boxes added behind so many others ([`ModelBuilder::len`]), as
+    /// [`BoxModel::at`] does: for boxes that another function has added.
+    ///
+    /// ```
+    /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
+    /// use vicus_topology::NodeId;
+    ///
+    /// let schema = Schema::new([("n", Type::U64)]);
+    /// let mut net = ModelBuilder::new("none");
+    /// let before = net.len();
+    /// let none = net.source(library::source("none", &schema, || std::iter::empty::<Envelope>()));
+    /// net.place_behind(before, 1);
+    /// net.end(none.output(0));
+    /// assert_eq!(net.build()?.boxes()[none.index()].node(), Some(NodeId::new(1)));
+    /// # Ok::<(), vicus_flow::ModelError>(())
+    /// ```
+    pub fn place_behind(&mut self, boxes: usize, node: usize) {
+        let node = NodeId::new(node);
+        self.boxes.iter_mut().skip(boxes).for_each(|(_, model)| model.node = Some(node));
+    }
+
     /// Declares that a box added before takes all of an input first, as [`BoxModel::takes_all_of`] does.
     ///
     /// # Panics
@@ -597,6 +644,7 @@ impl ModelBuilder {
                 newest: Vec::new(),
                 outputs: model.outputs.into_iter().map(|schema| (schema, Links::new())).collect(),
                 rounds: model.rounds,
+                node: model.node,
             });
             wanted.push(model.inputs);
             first.push(model.first);

@@ -96,25 +96,25 @@ impl Turn<'_> {
     /// The head of an input at the beginning of the invocation; `None` if there was none, or it was taken. The next
     /// invocation sees envelopes that arrive meanwhile.
     pub fn head(&self, input: usize) -> Option<&Envelope> {
-        if self.body.snapshot[input] == InputView::Head { self.cell.inputs[input].ring.head() } else { None }
+        if self.body.now.snapshot[input] == InputView::Head { self.cell.inputs[input].ring.head() } else { None }
     }
 
     /// Consumes the head of an input.
     pub fn take(&mut self, input: usize) -> Option<Envelope> {
-        if self.body.snapshot[input] != InputView::Head {
+        if self.body.now.snapshot[input] != InputView::Head {
             return None;
         }
         let popped = self.cell.inputs[input].ring.take()?;
-        self.body.snapshot[input] = InputView::Taken;
-        self.body.consumed = true;
-        self.body.taken_bytes += popped.bytes + ENVELOPE_BYTES;
+        self.body.now.snapshot[input] = InputView::Taken;
+        self.body.now.consumed = true;
+        self.body.now.taken_bytes += popped.bytes + ENVELOPE_BYTES;
         self.cell.tally().took(input, &popped.value, popped.bytes, self.node);
         if popped.value.is_pill() {
             self.body.over[input] = true;
             self.body.ends = true;
         }
         if popped.resumes {
-            self.body.resumed.extend(self.cell.inputs[input].sender());
+            self.body.now.resumed.extend(self.cell.inputs[input].sender());
         }
         Some(popped.value)
     }
@@ -122,18 +122,18 @@ impl Turn<'_> {
     /// Accepts no more from an input: envelopes there are dropped, and the sender stops if it can. For a box that has
     /// seen enough, as after a limit.
     pub fn close(&mut self, input: usize) {
-        if self.body.snapshot[input] == InputView::Head {
-            self.body.snapshot[input] = InputView::Nothing;
+        if self.body.now.snapshot[input] == InputView::Head {
+            self.body.now.snapshot[input] = InputView::Nothing;
         }
         let source = &self.cell.inputs[input];
         if source.ring.is_closed() {
             // Nothing was consumed: a box that closes in every invocation is not queued again for that.
             return;
         }
-        self.body.consumed = true;
+        self.body.now.consumed = true;
         self.body.ends = true;
         if source.close() {
-            self.body.resumed.extend(source.sender());
+            self.body.now.resumed.extend(source.sender());
         }
     }
 
@@ -180,16 +180,16 @@ impl Turn<'_> {
         if out.sent.envelopes > 0 && !out.pill_sent {
             let bytes = envelope.bytes() + ENVELOPE_BYTES;
             out.sent.later_bytes += bytes;
-            self.body.outbox_bytes += bytes;
+            self.body.now.outbox_bytes += bytes;
             let bound = self.instance.model().outbox_bytes;
-            let most = bound.saturating_add(self.body.taken_bytes);
-            if self.body.outbox_bytes > most && !out.was_asked.get() {
+            let most = bound.saturating_add(self.body.now.taken_bytes);
+            if self.body.now.outbox_bytes > most && !out.was_asked.get() {
                 self.sent_too_much(SentTooMuch { output, bound });
             }
         }
         out.sent.envelopes += 1;
         out.was_asked.set(false);
-        self.body.outbox.push((output, envelope));
+        self.body.now.outbox.push((output, envelope));
     }
 
     #[cold]
@@ -278,7 +278,7 @@ impl Turn<'_> {
     /// Records that the box keeps the envelope just taken from this input as long as the box lives, such as a table
     /// built by another box. Its bytes are not [booked](Turn::book) here, but by its maker. Panics if it took none.
     pub fn record_kept(&mut self, input: usize) {
-        let seen = &mut self.body.snapshot[input];
+        let seen = &mut self.body.now.snapshot[input];
         assert!(
             matches!(seen, InputView::Taken | InputView::Kept),
             "input {input}: what is kept was taken in this invocation"
@@ -327,7 +327,7 @@ impl Turn<'_> {
     /// ```
     pub fn pause(&mut self) -> Option<Resume> {
         let entry = self.entry?;
-        self.body.pauses = true;
+        self.body.now.pauses = true;
         // Its next step need not be about an arriving envelope.
         self.body.run_again = true;
         Some(Resume::new(self.instance.share(), self.cell, entry))
@@ -362,7 +362,7 @@ impl Turn<'_> {
 
     /// Ends the request: the termination box has had every pill.
     pub(crate) fn end_request(&mut self) {
-        self.body.ended = true;
+        self.body.now.ended = true;
     }
 }
 

@@ -17,7 +17,8 @@ pub struct Activation {
     pub kind: Kind,
     /// The box's index.
     pub index: BoxId,
-    /// The node of its data, if its envelope has a home ([`Envelope::at_home`](crate::Envelope::at_home)).
+    /// The node of its data, if its envelope has a home ([`Envelope::at_home`](crate::Envelope::at_home)), or the box
+    /// ([`BoxModel::at`](crate::BoxModel::at)).
     pub home: Option<NodeId>,
 }
 

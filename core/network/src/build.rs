@@ -272,7 +272,7 @@ impl<'n> Builder<'n> {
                 .zip(&all[index])
                 .map(|(incoming, (_, _, links))| (incoming.output, links.iter().find_map(|link| link.keep)))
                 .collect();
-            let (links, before) = (net.links(), collected.len());
+            let (links, before, boxes) = (net.links(), collected.len(), net.len());
             let mut building = Building {
                 net: &mut net,
                 name: &node.name,
@@ -309,6 +309,9 @@ impl<'n> Builder<'n> {
             assert_eq!(made.len(), counts[index], "the kind {} gives each of its outputs", kind.name);
             let has_endless = all[index].iter().any(|(from, ..)| endless[*from]);
             endless[index] = building.is_endless || (has_endless && !kind.is_end);
+            if let Some(place) = node.place {
+                net.place_behind(boxes, place);
+            }
             keep_newest(&mut net, links, &keeps);
             if let Some((_, meets, _)) = &over {
                 // Boxes of one kind may wait for each other as well.
@@ -387,7 +390,7 @@ impl<'n> Builder<'n> {
             (_, false) => "neither input ends: join rows of near times by `join_near`, or end this one by `limit`",
         };
         let message = format!(
-            "the stream of `{from}` never ends, and `{}` sends nothing before it has all of input {input}: {advice}",
+            "the stream of `{from}` never ends, and `{}` needs all of input {input} to go on: {advice}",
             node.name
         );
         Err(NetworkError::at(self.source, node.at, message))
@@ -477,7 +480,10 @@ impl<'n> Builder<'n> {
         let mut circle: Vec<&str> = walk[begin..].iter().rev().map(|&node| self.nodes[node].name.as_str()).collect();
         circle.push(circle[0]);
         let via = all[at].iter().find(|(from, ..)| walk[begin..].contains(from)).map(|(_, _, links)| links[0].at);
-        let message = format!("rows would go round: {}; leave one of these vias out", circle.join(" -> "));
+        let message = format!(
+            "rows would go round: {}; leave one of these vias out, or repeat a step by one box of the kind `iterate`",
+            circle.join(" -> ")
+        );
         Err(NetworkError::at(self.source, via.unwrap_or(self.nodes[at].at), message))
     }
 }

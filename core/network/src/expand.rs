@@ -24,6 +24,8 @@ pub(crate) struct Node<'t> {
     pub(crate) work: Work<'t>,
     /// The process that runs it.
     pub(crate) process: usize,
+    /// The place among the nodes of its machine, of one of the copies `* nodes` and what is within it.
+    pub(crate) place: Option<usize>,
     pub(crate) inputs: Vec<Option<Link>>,
     /// The first output without a via, of kinds with any number.
     next_output: usize,
@@ -62,8 +64,16 @@ pub(crate) fn expand<'t>(
     set: &[(String, String)],
     goes_on: &'t dyn Fn() -> bool,
 ) -> Result<Vec<Node<'t>>, NetworkError> {
-    let mut expander =
-        Expander { source: &text.source.0, text, kinds, processes, goes_on, nodes: Vec::new(), path: Vec::new() };
+    let mut expander = Expander {
+        source: &text.source.0,
+        text,
+        kinds,
+        processes,
+        goes_on,
+        nodes: Vec::new(),
+        path: Vec::new(),
+        place: None,
+    };
     let scope = expander.parameters(&text.parameters, set)?;
     expander.body(&text.body, &Scope { values: scope, process: 0 }, "", None)?;
     Ok(expander.nodes)
@@ -91,6 +101,8 @@ struct Expander<'t> {
     nodes: Vec<Node<'t>>,
     /// The sub-networks around the present place.
     path: Vec<&'t str>,
+    /// See [`Node::place`].
+    place: Option<usize>,
 }
 
 impl<'t> Expander<'t> {
@@ -235,9 +247,13 @@ impl<'t> Expander<'t> {
                 let count = self.copies(one, &own.values)?;
                 let has_numbers =
                     count.is_some() || matches!(one.on, Some(OnNode::Each | OnNode::These(_) | OnNode::Of(_)));
-                for _ in 0..count.unwrap_or(1) {
+                let is_by_node = matches!(&one.copies, Some(ParameterValue::Name(name)) if name == "nodes");
+                for place in 0..count.unwrap_or(1) {
                     let number = if has_numbers { format!("[{}]", copies.len()) } else { String::new() };
+                    let outer = self.place;
+                    self.place = if is_by_node { Some(place) } else { outer };
                     copies.push(self.one_box(one, &own, format!("{prefix}{}{number}", one.name))?);
+                    self.place = outer;
                 }
             }
             if copies.len() > MOST_PORTS as usize {
@@ -299,7 +315,8 @@ impl<'t> Expander<'t> {
                 Ports::Any => 0,
             },
         };
-        self.nodes.push(Node { name, at, work, process, inputs: vec![None; inputs], next_output: 0 });
+        let place = self.place;
+        self.nodes.push(Node { name, at, work, process, place, inputs: vec![None; inputs], next_output: 0 });
         Ok(self.nodes.len() - 1)
     }
 

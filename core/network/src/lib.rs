@@ -22,7 +22,7 @@
 //!     n -> even -> rows;
 //! "#.parse()?;
 //! let network = text.build("even", &Kinds::library(), &MachineCounts { threads: 2, nodes: 1 }, &[])?;
-//! assert_eq!(network.collected[0].schema.to_string(), "(n: I64 or null)");
+//! assert_eq!(network.collected[0].schema.to_string(), "(n: I64)");
 //! # Ok::<(), vicus_network::NetworkError>(())
 //! ```
 //!
@@ -34,10 +34,12 @@ mod drawing;
 mod error;
 mod expand;
 mod folds;
+mod iterate;
 mod json;
 mod language;
 mod lex;
 mod library;
+mod of_model;
 mod parse;
 mod part;
 mod parts;

@@ -1,6 +1,7 @@
 //! The kinds of every program: the boxes of core/flow's library, and those of SQL's expressions.
 
 use crate::folds::{group, group_ahead};
+use crate::iterate::iterate;
 use crate::parts::{join_near, join_parts, partition_heavy, partition_to_heavy};
 use crate::spec::{BoxSpec, Building, Incoming, KindError, Kinds, Ports};
 use crate::value::{ParameterType, ParameterValue};
@@ -8,7 +9,7 @@ use crate::windows::{watermark, window};
 use vicus_flow::library::{self, HashKey, SortKey};
 use vicus_flow::{BoxError, BoxModel, Envelope, Field, OutputId, Schema, Turn, Type};
 use vicus_language::{PlanOptions, similar_names, suggestion};
-use vicus_sql::{SqlError, SqlStream, add_statement};
+use vicus_sql::{RowColumns, SqlError, SqlStream, add_rows, add_statement};
 
 /// The rows of an envelope that a kind makes.
 pub(crate) const ENVELOPE_ROWS: usize = 4096;
@@ -36,6 +37,7 @@ impl Kinds {
             partition(),
             spread(),
             union(),
+            iterate(),
         ]
         .into_iter()
         .chain([hold(), count(), collect(), sink(), watermark(), window(), join_parts(), group(), group_ahead()])
@@ -70,7 +72,7 @@ fn numbers() -> BoxSpec {
 }
 
 /// Adds a statement over the inputs under these names; `before` is what stands before the parameter's text in it.
-fn statement(
+pub(crate) fn statement(
     building: &mut Building<'_>,
     parameter: &'static str,
     names: &[String],
@@ -83,30 +85,53 @@ fn statement(
         output: *output,
     });
     let streams: Vec<SqlStream> = streams.collect();
-    let options = PlanOptions { envelope_rows: ENVELOPE_ROWS, ..PlanOptions::default() };
-    let added = add_statement(building.net(), statement, &streams, &options);
-    let wrong = |SqlError { message, place, .. }: SqlError| match place.offset {
+    let added = add_statement(building.net(), statement, &streams, &plan_options());
+    Ok(vec![added.map_err(|error| wrong(error, parameter, before))?])
+}
+
+/// Adds a statement over the first input that takes each row by itself, if it is one.
+fn row_statement(
+    building: &mut Building<'_>,
+    parameter: &'static str,
+    columns: RowColumns,
+    before: &str,
+    statement: &str,
+) -> Result<Option<(OutputId, Schema)>, KindError> {
+    let Incoming { output, schema, .. } = building.inputs()[0].clone();
+    let stream = SqlStream { name: "rows".to_owned(), schema, output };
+    let added = add_rows(building.net(), statement, &stream, columns, &plan_options());
+    added.map_err(|error| wrong(error, parameter, before))
+}
+
+fn plan_options() -> PlanOptions {
+    PlanOptions { envelope_rows: ENVELOPE_ROWS, ..PlanOptions::default() }
+}
+
+/// A mistake in a parameter's text, behind what stands before it in a statement.
+fn wrong(SqlError { message, place, .. }: SqlError, parameter: &'static str, before: &str) -> KindError {
+    match place.offset {
         Some(offset) => KindError::within(parameter, offset.saturating_sub(before.len()), message),
         None => KindError::of(parameter, message),
-    };
-    Ok(vec![added.map_err(wrong)?])
+    }
 }
 
 /// Checks that a text is an expression, or a list of them, by itself: what it is put into stays as it is.
 pub(crate) fn check(parameter: &'static str, written: &str, before: &str) -> Result<(), KindError> {
     let parsed = vicus_sql::parse(&format!("{before}{written}"), &vicus_sql::StatementLimits::default());
-    parsed.map(|_| ()).map_err(|error| match error.place.offset {
-        Some(offset) => KindError::within(parameter, offset.saturating_sub(before.len()), error.message),
-        None => KindError::of(parameter, error.message),
-    })
+    parsed.map(|_| ()).map_err(|error| wrong(error, parameter, before))
 }
 
 fn filter() -> BoxSpec {
-    BoxSpec::new("filter", "Passes on the rows that meet a condition of SQL. Integers become I64, floats F64.")
+    BoxSpec::new("filter", "Passes on the rows that meet a condition of SQL, as they are.")
         .required("where", ParameterType::Text, "The condition, such as \"n % 2 = 0 AND name LIKE 'A%'\".")
         .builds(|building| {
             let condition = building.text("where").to_owned();
             check("where", &condition, "SELECT ")?;
+            let before = "SELECT 1 FROM rows WHERE (";
+            let whole = format!("{before}{condition}\n)");
+            if let Some(made) = row_statement(building, "where", RowColumns::OfStream, before, &whole)? {
+                return Ok(vec![made]);
+            }
             let before = "SELECT * FROM rows WHERE (";
             let whole = format!("{before}{condition}\n)");
             statement(building, "where", &["rows".to_owned()], before, &whole)
@@ -114,13 +139,16 @@ fn filter() -> BoxSpec {
 }
 
 fn map() -> BoxSpec {
-    BoxSpec::new("map", "Computes columns by expressions of SQL for each row.")
+    BoxSpec::new("map", "Computes columns by expressions of SQL for each row. Columns named alone stay as they are.")
         .required("select", ParameterType::Text, "The columns, such as \"name, price * count AS turnover\".")
         .builds(|building| {
             let select = building.text("select").to_owned();
             let before = "SELECT ";
             check("select", &select, before)?;
             let whole = format!("{before}{select}\nFROM rows");
+            if let Some(made) = row_statement(building, "select", RowColumns::Selected, before, &whole)? {
+                return Ok(vec![made]);
+            }
             statement(building, "select", &["rows".to_owned()], before, &whole)
         })
 }
@@ -192,18 +220,26 @@ fn sql() -> BoxSpec {
             "The inputs' names in it, such as \"people, cities\"; by default a, b, c and so on.",
         )
         .builds(|building| {
-            let (written, names) = (building.text("text").to_owned(), building.text("names").to_owned());
-            let count = building.inputs().len();
-            let names: Vec<String> = match names.trim() {
-                "" => (0..count).map(letters).collect(),
-                names => names.split(',').map(|name| name.trim().to_owned()).collect(),
-            };
-            if names.len() != count {
-                let message = format!("{} names for {count} inputs: each input has one", names.len());
-                return Err(KindError::of("names", message));
-            }
+            let written = building.text("text").to_owned();
+            let names = input_names(building, 0)?;
             statement(building, "text", &names, "", &written)
         })
+}
+
+/// The names of the inputs from this one on in a statement: those of the parameter `names`, or letters.
+pub(crate) fn input_names(building: &Building<'_>, from: usize) -> Result<Vec<String>, KindError> {
+    let inputs = from..building.inputs().len();
+    let (names, count) = (building.text("names").trim(), inputs.len());
+    if names.is_empty() {
+        return Ok(inputs.map(letters).collect());
+    }
+    let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
+    if names.len() != count {
+        let behind = if from > 0 { " behind the first one" } else { "" };
+        let message = format!("{} names for {count} inputs{behind}: each has one", names.len());
+        return Err(KindError::of("names", message));
+    }
+    Ok(names)
 }
 
 /// a, b, …, z, a1, b1, …

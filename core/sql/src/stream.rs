@@ -107,7 +107,7 @@ fn add(
     Ok((output, schema, read))
 }
 
-struct Streams(Vec<StreamTable>);
+pub(crate) struct Streams(pub(crate) Vec<StreamTable>);
 
 impl Catalogue for Streams {
     fn table(&self, name: &[String]) -> Option<Arc<dyn Table>> {
@@ -127,7 +127,7 @@ pub(crate) struct StreamTable {
 }
 
 impl StreamTable {
-    fn of(stream: &SqlStream) -> StreamTable {
+    pub(crate) fn of(stream: &SqlStream) -> StreamTable {
         let column = |field: &Field| match SqlType::of(&field.kind) {
             Some(kind) => TableColumn::new(&field.name, kind),
             None => TableColumn::unreadable(
@@ -232,6 +232,37 @@ mod tests {
         let b = ("b", Column::from(vec![7i64]));
         assert_eq!(rows("SELECT n FROM a", &[a.clone(), b]).unwrap(), [[1], [2]]);
         assert_eq!(rows("SELECT n FROM a WHERE 1 = 2", &[a]).unwrap(), Vec::<Vec<i64>>::new());
+    }
+
+    #[test]
+    fn texts_in_dictionaries_are_grouped_and_joined_as_others_are() {
+        let texts = |of: &dyn Fn(u32) -> u32, rows: u32| -> [Column; 2] {
+            let values: Column = ["x", "y", "z", "x"].into_iter().collect();
+            let codes: Vec<u32> = (0..rows).map(of).collect();
+            let nulls = || (0..rows as usize).filter(|row| row % 5 == 4);
+            let direct: Column = codes.iter().map(|&code| values.text_at(code as usize)).collect();
+            [direct.with_nulls(nulls()), Column::of_dictionary(codes, &values).unwrap().with_nulls(nulls())]
+        };
+        let (many, few) = (texts(&|row| row % 4, 1000), texts(&|row| row % 2, 9));
+        for text in [
+            "SELECT COUNT(*) FROM a GROUP BY n ORDER BY 1",
+            "SELECT COUNT(DISTINCT n) FROM a",
+            "SELECT COUNT(*) FROM (SELECT DISTINCT n FROM a) AS d",
+            "SELECT COUNT(*) FROM a JOIN b ON a.n = b.n",
+            "SELECT COUNT(*) FROM a LEFT JOIN b ON a.n = b.n",
+            "SELECT COUNT(*) FROM a WHERE n IN (SELECT n FROM b)",
+            "SELECT COUNT(*) FROM a WHERE n NOT IN (SELECT n FROM b)",
+            "SELECT COUNT(*) FROM a WHERE n NOT IN (SELECT n FROM b WHERE n IS NOT NULL)",
+        ] {
+            let of = |a: &Column, b: &Column| rows(text, &[("a", a.clone()), ("b", b.clone())]).unwrap();
+            let wanted = of(&many[0], &few[0]);
+            for (a, b) in [(1, 0), (0, 1), (1, 1)] {
+                assert_eq!(of(&many[a], &few[b]), wanted, "{text}");
+            }
+        }
+        // Two of four codes are of one text: x has every second row of those with values.
+        let groups = rows("SELECT COUNT(*) FROM a GROUP BY n ORDER BY 1", &[("a", many[1].clone())]).unwrap();
+        assert_eq!(groups, [[200], [200], [200], [400]]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::types::{SqlType, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope};
+use vicus_flow::{BoxError, Envelope, Schema};
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,16 @@ pub trait Table: Send + Sync {
     /// Begins to read a part: these columns, in this order. `filters` may be used to leave rows out, see
     /// [`ColumnRange`].
     fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan>;
+
+    /// The columns in the types that the table keeps them in, if it can give these as well as SQL's.
+    fn kept(&self) -> Option<&Schema> {
+        None
+    }
+
+    /// Begins to read a part as it is kept: these columns, in the types of [`Table::kept`].
+    fn scan_kept(&self, columns: &[usize], part: usize) -> Box<dyn Scan> {
+        self.scan(columns, part, &[])
+    }
 
     /// Whether a scan's [`next`](Scan::next) may block its thread, for example to read a file. The box then calls it
     /// within [`Turn::blocking`](vicus_flow::Turn::blocking).

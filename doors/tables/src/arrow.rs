@@ -1,7 +1,7 @@
 //! Files of Arrow's format for exchange. In a file, each record batch is a part; a stream has one part.
 
 use crate::TableError;
-use crate::convert::{self, Pieces};
+use crate::convert::{self, Pieces, Types};
 use crate::file::{Reader, Shared};
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 use std::io::{self, BufReader};
 use std::path::Path;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope};
+use vicus_flow::{BoxError, Envelope, Schema};
 use vicus_sql::{ColumnRange, Scan, Table, TableColumn};
 
 const FORMAT: &str = "Arrow";
@@ -24,6 +24,7 @@ const MAGIC: &[u8] = b"ARROW1";
 pub(crate) struct ArrowTable {
     file: Shared,
     columns: Vec<TableColumn>,
+    kept: Option<Schema>,
     /// The footer of a file; none for a stream.
     footer: Option<Arc<Footer>>,
 }
@@ -45,7 +46,9 @@ impl ArrowTable {
         if !begins {
             let reader = StreamReader::try_new(BufReader::new(file.reader()), None);
             let reader = reader.map_err(|error| TableError::format(path, FORMAT, error))?;
-            return Ok(ArrowTable { columns: convert::columns(&reader.schema()), file, footer: None });
+            let schema = reader.schema();
+            let (columns, kept) = (convert::columns(&schema), convert::kept(&schema));
+            return Ok(ArrowTable { columns, kept, file, footer: None });
         }
         let end = file.length - signs as u64;
         if end < 2 * signs as u64 || file.bytes(end, signs).map_err(|error| TableError::io(path, error))? != MAGIC {
@@ -54,7 +57,8 @@ impl ArrowTable {
         let footer = Footer::read(&file).map_err(|error| TableError::format(path, FORMAT, error))?;
         // Damaged dictionaries are told of at once.
         footer.decoder(&file).map_err(|error| TableError::format(path, FORMAT, error))?;
-        Ok(ArrowTable { columns: convert::columns(&footer.schema), file, footer: Some(Arc::new(footer)) })
+        let (columns, kept) = (convert::columns(&footer.schema), convert::kept(&footer.schema));
+        Ok(ArrowTable { columns, kept, file, footer: Some(Arc::new(footer)) })
     }
 
     pub(crate) fn file(&self) -> &Shared {
@@ -77,16 +81,31 @@ impl Table for ArrowTable {
         self.footer.as_ref().map_or(1, |footer| footer.batches.len())
     }
 
+    fn kept(&self) -> Option<&Schema> {
+        self.kept.as_ref()
+    }
+
     fn scan(&self, columns: &[usize], part: usize, _filters: &[ColumnRange]) -> Box<dyn Scan> {
-        let source = match &self.footer {
-            Some(footer) => Source::File(self.file.clone(), Arc::clone(footer), part),
-            None => Source::Unopened(self.file.clone()),
-        };
-        Box::new(ArrowScan { source, columns: columns.to_vec(), ahead: None, batch: None, pieces: Pieces::none() })
+        self.scan_in(columns, part, Types::Sql)
+    }
+
+    fn scan_kept(&self, columns: &[usize], part: usize) -> Box<dyn Scan> {
+        self.scan_in(columns, part, Types::Kept)
     }
 
     fn loads(&self) -> bool {
         true
+    }
+}
+
+impl ArrowTable {
+    fn scan_in(&self, columns: &[usize], part: usize, types: Types) -> Box<dyn Scan> {
+        let source = match &self.footer {
+            Some(footer) => Source::File(self.file.clone(), Arc::clone(footer), part),
+            None => Source::Unopened(self.file.clone()),
+        };
+        let columns = columns.to_vec();
+        Box::new(ArrowScan { source, columns, types, ahead: None, batch: None, pieces: Pieces::none() })
     }
 }
 
@@ -265,6 +284,7 @@ impl Stream {
 struct ArrowScan {
     source: Source,
     columns: Vec<usize>,
+    types: Types,
     /// The bytes of the next batch, while it is read and not decoded: they are told of before, to be within a budget.
     ahead: Option<u64>,
     /// Decoded, but not looked at yet.
@@ -320,7 +340,7 @@ impl Scan for ArrowScan {
                 _ => Some(Envelope::of_rows(Vec::new(), 0)),
             });
         };
-        let rows = convert::envelope(&batch, &self.columns)?;
+        let rows = convert::envelope(&batch, &self.columns, self.types)?;
         self.pieces = Pieces::of(rows.clone());
         Ok(Some(self.pieces.next(most_rows).unwrap_or(rows)))
     }

@@ -6,12 +6,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Date64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema};
-use vicus_flow::{BoxError, Column, Envelope, Type};
+use vicus_flow::{BoxError, Column, Envelope, Field, Type};
 use vicus_sql::{SqlType, TableColumn, in_sql};
 
 /// The columns of a table with this schema. Columns of other types can't be read, and the rest can.
 pub(crate) fn columns(schema: &Schema) -> Vec<TableColumn> {
-    let column = |field: &std::sync::Arc<arrow_schema::Field>| match kind(field.data_type()) {
+    let column = |field: &std::sync::Arc<arrow_schema::Field>| match kind_of(field.data_type()) {
         Some(kind) => TableColumn::new(field.name(), kind),
         None => {
             let why = format!("it is of the type {}, which SQL has not here", field.data_type());
@@ -21,7 +21,22 @@ pub(crate) fn columns(schema: &Schema) -> Vec<TableColumn> {
     schema.fields().iter().map(column).collect()
 }
 
-fn kind(data_type: &DataType) -> Option<SqlType> {
+/// The columns with the types that the file has, where envelopes have these; others are SQL's. `None` if a column can't
+/// be read at all.
+pub(crate) fn kept(schema: &Schema) -> Option<vicus_flow::Schema> {
+    let column = |field: &std::sync::Arc<arrow_schema::Field>| {
+        let kind = match field.data_type() {
+            DataType::Dictionary(_, values) if **values == DataType::Null => None,
+            DataType::Null | DataType::Date64 => None,
+            other => Type::from_arrow(other).ok(),
+        };
+        let kind = kind.or_else(|| kind_of(field.data_type()).map(|kind| kind.flow_type()))?;
+        Some(Field::new(field.name(), kind).or_null())
+    };
+    schema.fields().iter().map(column).collect()
+}
+
+fn kind_of(data_type: &DataType) -> Option<SqlType> {
     match data_type {
         DataType::Null => Some(SqlType::Varchar),
         DataType::Date64 => Some(SqlType::Date),
@@ -31,12 +46,20 @@ fn kind(data_type: &DataType) -> Option<SqlType> {
     }
 }
 
+/// The types that a scan gives columns in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Types {
+    Sql,
+    /// The file's.
+    Kept,
+}
+
 /// The rows of a batch, with the columns in these places.
-pub(crate) fn envelope(batch: &RecordBatch, places: &[usize]) -> Result<Envelope, BoxError> {
+pub(crate) fn envelope(batch: &RecordBatch, places: &[usize], types: Types) -> Result<Envelope, BoxError> {
     u32::try_from(batch.num_rows()).map_err(|_| "a batch has more than four billion rows")?;
     let column = |&place: &usize| {
         let name = || batch.schema_ref().field(place).name().clone();
-        column(batch.column(place)).map_err(|error| BoxError::from(format!("column {}: {error}", name())))
+        column(batch.column(place), types).map_err(|error| BoxError::from(format!("column {}: {error}", name())))
     };
     let columns = places.iter().map(column).collect::<Result<Vec<_>, _>>()?;
     Ok(Envelope::of_rows(columns, batch.num_rows()))
@@ -47,13 +70,13 @@ pub(crate) fn whole(batch: &RecordBatch, columns: &[TableColumn]) -> Result<Enve
     u32::try_from(batch.num_rows()).map_err(|_| "a batch has more than four billion rows")?;
     let read = |(array, of): (&ArrayRef, &TableColumn)| match of.unreadable {
         Some(_) => Ok(std::iter::repeat_n("", array.len()).collect::<Column>().with_nulls(0..array.len())),
-        None => column(array).map_err(|error| BoxError::from(format!("column {}: {error}", of.name))),
+        None => column(array, Types::Sql).map_err(|error| BoxError::from(format!("column {}: {error}", of.name))),
     };
     let columns = batch.columns().iter().zip(columns).map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(Envelope::of_rows(columns, batch.num_rows()))
 }
 
-fn column(array: &dyn Array) -> Result<Column, BoxError> {
+fn column(array: &dyn Array, types: Types) -> Result<Column, BoxError> {
     match array.data_type() {
         DataType::Date64 => {
             let array = array.as_primitive::<Date64Type>();
@@ -65,6 +88,7 @@ fn column(array: &dyn Array) -> Result<Column, BoxError> {
             })
         }
         DataType::Null => Ok(std::iter::repeat_n("", array.len()).collect::<Column>().with_nulls(0..array.len())),
+        _ if types == Types::Kept => Ok(Column::from_arrow(array)?),
         _ => in_sql(&Column::from_arrow(array)?),
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod guess;
 mod quotes;
 
 use crate::TableError;
-use crate::convert::{self, Pieces};
+use crate::convert::{self, Pieces, Types};
 use crate::file::{Reader, Shared};
 use arrow_array::cast::AsArray;
 use arrow_csv::ReaderBuilder;
@@ -471,7 +471,7 @@ impl Scan for CsvScan {
             refused(&self.form.path, line, field, &wrong.text, wrong.is_lossy)
         })?;
         self.rows += batch.num_rows();
-        let rows = convert::envelope(&batch, &self.places)?;
+        let rows = convert::envelope(&batch, &self.places, Types::Sql)?;
         let rows = self.values_of_texts(rows, first)?;
         self.pieces = Pieces::of(rows);
         Ok(Some(self.pieces.next(most_rows).unwrap_or_else(nothing_yet)))

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use vicus_flow::{BoxError, Envelope, NoMemory, OverBudget};
+use vicus_flow::{BoxError, Envelope, NoMemory, OverBudget, Schema};
 use vicus_sql::{ColumnRange, Scan, Table, TableColumn, UnreadableTable};
 
 /// Why a file is no table.
@@ -110,13 +110,16 @@ impl<T: Table> Table for Guarded<T> {
         self.table.parts()
     }
 
+    fn kept(&self) -> Option<&Schema> {
+        self.table.kept()
+    }
+
     fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan> {
-        let place = format!("{} {}", self.part, part + 1);
-        let (path, format) = (self.path.clone(), self.format);
-        // The file's data about its parts is read here.
-        let scan = caught(|| self.table.scan(columns, part, filters));
-        let scan = scan.map_err(|panic| text_of(panic).to_string());
-        Box::new(GuardedScan { scan, file: self.file.clone(), path, format, place })
+        self.guarded(part, || self.table.scan(columns, part, filters))
+    }
+
+    fn scan_kept(&self, columns: &[usize], part: usize) -> Box<dyn Scan> {
+        self.guarded(part, || self.table.scan_kept(columns, part))
     }
 
     fn blocks(&self) -> bool {
@@ -129,6 +132,16 @@ impl<T: Table> Table for Guarded<T> {
 
     fn held_bytes(&self) -> u64 {
         self.table.held_bytes()
+    }
+}
+
+impl<T> Guarded<T> {
+    fn guarded(&self, part: usize, begin: impl FnOnce() -> Box<dyn Scan>) -> Box<dyn Scan> {
+        let place = format!("{} {}", self.part, part + 1);
+        let (path, format) = (self.path.clone(), self.format);
+        // The file's data about its parts is read here.
+        let scan = caught(begin).map_err(|panic| text_of(panic).to_string());
+        Box::new(GuardedScan { scan, file: self.file.clone(), path, format, place })
     }
 }
 

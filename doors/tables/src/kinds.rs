@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use vicus_flow::{BoxError, BoxModel, Operator, OutputId, Schema, Turn};
 use vicus_network::{BoxSpec, Building, KindError, Kinds, ParameterType, ParameterValue, Ports};
-use vicus_sql::{PlanOptions, SqlType, Table, Tables, add_query};
+use vicus_sql::{PlanOptions, SqlType, Table, Tables, add_kept, add_query};
 
 /// Adds the kinds that read and write files: `read`, `read_csv`, `read_parquet`, `read_arrow`, `write_csv`,
 /// `write_json`, `write_arrow` and `write_parquet`. A program that does not trust the texts leaves them out.
@@ -96,18 +96,38 @@ fn add(
     let scans = usize::try_from(building.integer("scans")).ok().filter(|scans| (1..=1024).contains(scans));
     let scans = scans.ok_or_else(|| KindError::of("scans", "1 to 1024 boxes can read a file"))?;
     let table = open(building.file("file")?).map_err(|error| KindError::of("file", error.to_string()))?;
+    let select = building.text("select").to_owned();
+    // With several boxes, all of them read, however few rows there are.
+    let options = PlanOptions { threads: scans, parallel_rows: 1, ..PlanOptions::default() };
+    if let Some(picked) = plain_columns(&select, &table)
+        && let Some(added) = add_kept(building.net(), "rows", &table, &picked, scans, &options)
+    {
+        return Ok(vec![added]);
+    }
     let mut tables = Tables::default();
     tables.add("rows", table);
     let before = "SELECT ";
-    let text = format!("{before}{}\nFROM rows", building.text("select"));
-    // With several boxes, all of them read, however few rows there are.
-    let options = PlanOptions { threads: scans, parallel_rows: 1, ..PlanOptions::default() };
+    let text = format!("{before}{select}\nFROM rows");
     let added = add_query(building.net(), &text, &tables, &options);
     let added = added.map_err(|error| match error.place.offset {
         Some(offset) => KindError::within("select", offset.saturating_sub(before.len()), error.message),
         None => KindError::of("select", error.message),
     });
     Ok(vec![added?])
+}
+
+/// The places of columns, if a text names columns alone: with their types as the file has them, as no expression is.
+fn plain_columns(select: &str, table: &Arc<dyn Table>) -> Option<Vec<usize>> {
+    let all = table.columns();
+    // Two columns of one name can't be told apart.
+    let place = |name: &str| {
+        let mut named = (0..all.len()).filter(|&place| all[place].name == name);
+        named.next().filter(|_| named.next().is_none())
+    };
+    match select.trim() {
+        "*" => all.iter().map(|column| place(&column.name)).collect(),
+        names => names.split(',').map(|name| place(name.trim())).collect(),
+    }
 }
 
 /// Adds the boxes of a statement over tables: for kinds of other programs, whose rows lie in memory.

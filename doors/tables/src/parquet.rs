@@ -2,7 +2,7 @@
 //! by bit.
 
 use crate::TableError;
-use crate::convert::{self, Pieces};
+use crate::convert::{self, Pieces, Types};
 use crate::file::Shared;
 use crate::footer::{self, MOST_NESTED};
 use bytes::{Buf, Bytes};
@@ -15,7 +15,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::Statistics;
 use std::path::Path;
-use vicus_flow::{BoxError, Envelope};
+use vicus_flow::{BoxError, Envelope, Schema};
 use vicus_sql::{ColumnRange, Scan, SqlType, Table, TableColumn, Value};
 
 const FORMAT: &str = "Parquet";
@@ -28,6 +28,7 @@ pub(crate) struct ParquetTable {
     file: Shared,
     metadata: ArrowReaderMetadata,
     columns: Vec<TableColumn>,
+    kept: Option<Schema>,
     /// For each column, the first of its chunks in a row group.
     leaves: Vec<usize>,
 }
@@ -52,14 +53,15 @@ impl ParquetTable {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
         let metadata = metadata.map_err(|error| wrong(error.to_string()))?;
         let columns = convert::columns(metadata.schema());
-        // Nested columns, with several leaves, can't be read.
+        // The first leaf of each column: that of one leaf has statistics of its values.
         let mut leaves = vec![0; columns.len()];
         let schema = metadata.parquet_schema();
         for leaf in (0..schema.num_columns()).rev() {
             let root = leaves.get_mut(schema.get_column_root_idx(leaf));
             *root.ok_or_else(|| wrong("its two schemas differ".to_owned()))? = leaf;
         }
-        Ok(ParquetTable { file, metadata, columns, leaves })
+        let kept = convert::kept(metadata.schema());
+        Ok(ParquetTable { file, metadata, columns, kept, leaves })
     }
 
     pub(crate) fn file(&self) -> &Shared {
@@ -104,33 +106,51 @@ impl Table for ParquetTable {
         self.metadata.metadata().num_row_groups()
     }
 
+    fn kept(&self) -> Option<&Schema> {
+        self.kept.as_ref()
+    }
+
     fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan> {
         let group = self.group(part);
         let chunk = |column: usize| group.column(self.leaves[column]);
         if filters.iter().any(|range| !may_meet(chunk(range.column), &self.columns[range.column].kind, range)) {
             return Box::new(ParquetScan::empty());
         }
+        self.scan_in(columns, part, Types::Sql)
+    }
+
+    fn scan_kept(&self, columns: &[usize], part: usize) -> Box<dyn Scan> {
+        self.scan_in(columns, part, Types::Kept)
+    }
+
+    fn loads(&self) -> bool {
+        true
+    }
+}
+
+impl ParquetTable {
+    fn scan_in(&self, columns: &[usize], part: usize, types: Types) -> Box<dyn Scan> {
         // The reader gives each column once, in the order of the file.
         let mut read = columns.to_vec();
         read.sort_unstable();
         read.dedup();
         let place = |column: &usize| read.binary_search(column).expect("it is one of them");
+        let schema = self.metadata.parquet_schema();
+        // A struct has a leaf for each part.
+        let is_read = |&leaf: &usize| read.binary_search(&schema.get_column_root_idx(leaf)).is_ok();
         Box::new(ParquetScan {
             state: State::Open(Box::new(Opening {
                 places: columns.iter().map(place).collect(),
-                leaves: read.iter().map(|&column| self.leaves[column]).collect(),
+                leaves: (0..schema.num_columns()).filter(is_read).collect(),
                 file: self.file.clone(),
                 metadata: self.metadata.clone(),
                 read,
                 part,
             })),
+            types,
             pieces: Pieces::none(),
             bytes: 0,
         })
-    }
-
-    fn loads(&self) -> bool {
-        true
     }
 }
 
@@ -196,6 +216,7 @@ fn is_signed(chunk: &ColumnChunkMetaData) -> bool {
 
 struct ParquetScan {
     state: State,
+    types: Types,
     pieces: Pieces,
     /// The bytes of the chunks in memory.
     bytes: u64,
@@ -212,7 +233,7 @@ struct Opening {
     metadata: ArrowReaderMetadata,
     /// The columns to read.
     read: Vec<usize>,
-    /// Their chunks.
+    /// The chunks of all their leaves.
     leaves: Vec<usize>,
     /// For each requested column, its place among these.
     places: Vec<usize>,
@@ -224,7 +245,7 @@ const BATCH: usize = 8192;
 
 impl ParquetScan {
     fn empty() -> ParquetScan {
-        ParquetScan { state: State::Over, pieces: Pieces::none(), bytes: 0 }
+        ParquetScan { state: State::Over, types: Types::Sql, pieces: Pieces::none(), bytes: 0 }
     }
 }
 
@@ -262,7 +283,7 @@ impl Scan for ParquetScan {
             }
             let State::Reading(reader, places) = &mut self.state else { return Ok(None) };
             match reader.next() {
-                Some(batch) => self.pieces = Pieces::of(convert::envelope(&batch?, places)?),
+                Some(batch) => self.pieces = Pieces::of(convert::envelope(&batch?, places, self.types)?),
                 None => {
                     self.state = State::Over;
                     self.bytes = 0;

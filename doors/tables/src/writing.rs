@@ -27,11 +27,11 @@ impl RowFormat {
     /// # Errors
     /// It lacks the type of a column; the error names it.
     pub fn check(self, schema: &Schema) -> Result<(), String> {
-        let has = |kind: &Type| match self {
-            RowFormat::Parquet => !has_spans(kind),
+        let is_written = |kind: &Type| match self {
+            RowFormat::Parquet => !has(kind, &is_not_in_parquet),
             RowFormat::Arrow | RowFormat::Csv | RowFormat::JsonLines => true,
         };
-        match schema.columns().iter().find(|field| !has(&field.kind)) {
+        match schema.columns().iter().find(|field| !is_written(&field.kind)) {
             Some(field) => Err(format!(
                 "column {} is of the type {}, which Parquet has not; compute another one by `map`",
                 field.name, field.kind,
@@ -41,11 +41,23 @@ impl RowFormat {
     }
 }
 
-fn has_spans(kind: &Type) -> bool {
+/// Whether a type, or one within it, is such.
+fn has(kind: &Type, such: &impl Fn(&Type) -> bool) -> bool {
+    such(kind)
+        || match kind {
+            Type::List(field) => has(&field.kind, such),
+            Type::Struct(fields) => fields.columns().iter().any(|field| has(&field.kind, such)),
+            _ => false,
+        }
+}
+
+/// Spans, decimals with a scale below 0, and structs without parts.
+fn is_not_in_parquet(kind: &Type) -> bool {
     match kind {
-        Type::List(field) => has_spans(&field.kind),
-        Type::Struct(fields) => fields.columns().iter().any(|field| has_spans(&field.kind)),
-        other => matches!(other, Type::Duration(_)),
+        Type::Duration(_) => true,
+        Type::Decimal { scale, .. } => *scale < 0,
+        Type::Struct(fields) => fields.columns().is_empty(),
+        _ => false,
     }
 }
 
@@ -59,7 +71,14 @@ fn in_csv(rows: &Envelope, schema: &Schema) -> Result<(Envelope, Schema), BoxErr
     let mut columns = Vec::with_capacity(schema.columns().len());
     for (field, column) in schema.columns().iter().zip(rows.columns()) {
         if !is_json_in_csv(&field.kind) {
-            columns.push((field.clone(), column.clone()));
+            let (mut field, mut column) = (field.clone(), column.clone());
+            if let Type::Timestamp(unit, Some(_)) = field.kind {
+                // Moments are written in UTC, whatever zone they are shown in elsewhere. The writer knows no zone by
+                // its name.
+                field.kind = Type::Timestamp(unit, Some("+00:00".into()));
+                column = column.of_type(field.kind.clone());
+            }
+            columns.push((field, column));
             continue;
         }
         let mut texts = Vec::with_capacity(rows.rows());

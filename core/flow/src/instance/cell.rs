@@ -21,12 +21,15 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader};
+use vicus_topology::NodeId;
 
 /// A box with its state. Its address is its task.
 #[repr(C)]
 pub(crate) struct BoxCell {
     header: TaskHeader,
     pub(crate) index: usize,
+    /// See [`BoxModel::at`](crate::BoxModel::at).
+    pub(crate) node: Option<NodeId>,
     pub(crate) instance: *const Instance,
     pub(crate) state: StateWord,
     /// The logical time of its last event; kept up to date only if the run is recorded.
@@ -72,21 +75,14 @@ impl BoxCell {
         let body = Body {
             operator,
             outputs: Output::of(model, is_made),
-            snapshot: vec![InputView::Nothing; inputs].into(),
+            now: Invocation::new(inputs),
             left: smallvec![false; inputs],
             over,
             ends: false,
             has_left: false,
-            growing: None,
             held: 0,
-            outbox: Vec::new(),
-            resumed: Vec::new(),
-            consumed: false,
+            may_wait: false,
             run_again: false,
-            pauses: false,
-            outbox_bytes: 0,
-            taken_bytes: 0,
-            ended: false,
             any_room: false,
             retired: false,
         };
@@ -100,6 +96,7 @@ impl BoxCell {
         BoxCell {
             header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32, has_data: false },
             index,
+            node: model.node,
             instance,
             state: StateWord::new(),
             clock: AtomicU64::new(0),
@@ -249,11 +246,12 @@ pub(crate) enum InputView {
     Kept,
 }
 
+/// The state of a box from one invocation to the next.
 pub(crate) struct Body {
     pub(crate) operator: std::boxed::Box<dyn Operator>,
     pub(crate) outputs: std::boxed::Box<[Output]>,
-    /// By input, its state as the action sees it.
-    pub(crate) snapshot: std::boxed::Box<[InputView]>,
+    /// The invocation under way.
+    pub(crate) now: Invocation,
     /// By input, whether its head was reported as left. Only used while facts are recorded.
     pub(crate) left: SmallVec<[bool; 8]>,
     /// By input, whether its pill was taken.
@@ -262,39 +260,70 @@ pub(crate) struct Body {
     pub(crate) ends: bool,
     /// The box has let go of all ends, and waits for its neighbours to do so.
     pub(crate) has_left: bool,
-    /// A fragment that is to take the place of the box when its code has returned.
-    pub(crate) growing: Option<std::boxed::Box<Growing>>,
     /// How many bytes it holds, by its last booking.
     pub(crate) held: u64,
-    /// Envelopes sent by the action; they leave at the end.
-    pub(crate) outbox: Vec<(usize, Envelope)>,
-    /// Senders with new room, made by the action.
-    pub(crate) resumed: Vec<Neighbour>,
-    /// The action has taken an envelope or closed an input in this invocation: if an input has a next one, the box is
-    /// due again without an arrival.
-    pub(crate) consumed: bool,
+    /// Envelopes may wait at the outputs. Invariant: if it is false, none do.
+    pub(crate) may_wait: bool,
     /// The action has asked to be invoked again though nothing arrives ([`Turn::run_again`](crate::Turn::run_again)).
     /// The next invocation that is not blocked clears it.
     pub(crate) run_again: bool,
-    /// The action has asked for a pause in this invocation.
-    pub(crate) pauses: bool,
-    /// Bytes of the envelopes sent in this invocation, without the first envelope of each output.
-    pub(crate) outbox_bytes: u64,
-    /// Bytes of the envelopes taken in this invocation: the box may send as many more.
-    pub(crate) taken_bytes: u64,
-    /// Only of the termination box: it has had every pill, and the end of this invocation ends the request.
-    pub(crate) ended: bool,
     /// Room at any output is enough for the next invocation; otherwise all outputs need room.
     pub(crate) any_room: bool,
     /// All its readers are gone: its user code is not run any more.
     pub(crate) retired: bool,
 }
 
+/// The views and results of one invocation. Its memory is used again by the next one.
+pub(crate) struct Invocation {
+    /// By input, its state as the action sees it.
+    pub(crate) snapshot: std::boxed::Box<[InputView]>,
+    /// Envelopes sent by the action; they leave at the end.
+    pub(crate) outbox: Vec<(usize, Envelope)>,
+    /// Bytes of the envelopes sent, without the first envelope of each output.
+    pub(crate) outbox_bytes: u64,
+    /// Bytes of the envelopes taken: the box may send as many more.
+    pub(crate) taken_bytes: u64,
+    /// Senders with new room, made by the action.
+    pub(crate) resumed: Vec<Neighbour>,
+    /// A fragment that is to take the place of the box when its code has returned.
+    pub(crate) growing: Option<std::boxed::Box<Growing>>,
+    /// The action has taken an envelope or closed an input: if an input has a next one, the box is due again without an
+    /// arrival.
+    pub(crate) consumed: bool,
+    /// The action has asked for a pause.
+    pub(crate) pauses: bool,
+    /// Only of the termination box: it has had every pill, and the end of this invocation ends the request.
+    pub(crate) ended: bool,
+}
+
+impl Invocation {
+    fn new(inputs: usize) -> Invocation {
+        Invocation {
+            snapshot: vec![InputView::Nothing; inputs].into(),
+            outbox: Vec::new(),
+            outbox_bytes: 0,
+            taken_bytes: 0,
+            resumed: Vec::new(),
+            growing: None,
+            consumed: false,
+            pauses: false,
+            ended: false,
+        }
+    }
+
+    /// The next invocation begins. Its outbox is empty: the one before has sent all, or its request has failed.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        (self.outbox_bytes, self.taken_bytes, self.consumed) = (0, 0, false);
+    }
+}
+
 impl Body {
     /// Whether envelopes wait at the outputs.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
-        self.outputs.iter().any(Output::waits)
+        debug_assert!(self.may_wait || !self.outputs.iter().any(Output::waits));
+        self.may_wait && self.outputs.iter().any(Output::waits)
     }
 
     /// Whether envelopes waiting at the outputs keep the box from being invoked.

@@ -46,6 +46,7 @@ impl Instance {
                 buffers.note(Fact::Resumed { output: index });
             }
         }
+        body.may_wait &= !all;
         all
     }
 
@@ -53,12 +54,11 @@ impl Instance {
     #[inline]
     pub(crate) fn deliver(&self, sender: &BoxCell, body: &mut Body, buffers: &mut SeatBuffers) -> bool {
         let mut all = true;
-        body.outbox_bytes = 0;
         // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
         let kind = if sender.index == 0 { Kind::Deferred } else { Kind::Immediate };
         // The first one is taken first, and mostly it is the only one: a drain would cost more than the pop.
-        body.outbox.reverse();
-        while let Some((output, mut envelope)) = body.outbox.pop() {
+        body.now.outbox.reverse();
+        while let Some((output, mut envelope)) = body.now.outbox.pop() {
             sender.tally().sent(output, &envelope);
             envelope.set_node(buffers.node, buffers.blocks);
             if buffers.recording {
@@ -90,6 +90,7 @@ impl Instance {
                 };
                 body.ends |= receiver.is_over();
                 if let Some(envelope) = refused {
+                    body.may_wait = true;
                     sender.tally().spilled(receiver.keep(envelope));
                     if receiver.waits_long && receiver.is_refused() {
                         let more = self.widen(sender, output, receiver).ok();
@@ -136,7 +137,8 @@ impl Instance {
             Put::Taken => {
                 receiver.done |= is_pill;
                 if cell.state.arrive().0 {
-                    buffers.activations.push(Activation { home, ..self.activation(cell, kind, buffers.seat) });
+                    let activation = self.activation(cell, kind, buffers.seat);
+                    buffers.activations.push(Activation { home: home.or(activation.home), ..activation });
                 }
                 None
             }
@@ -175,11 +177,11 @@ impl Instance {
     #[cold]
     #[inline(never)]
     pub(crate) fn drop_sent(&self, cell: &BoxCell, body: &mut Body) {
-        for (output, envelope) in body.outbox.drain(..) {
+        for (output, envelope) in body.now.outbox.drain(..) {
             cell.tally().sent(output, &envelope);
             self.guarded(cell.index, || drop(envelope));
         }
-        body.resumed.clear();
+        body.now.resumed.clear();
     }
 
     /// Drops an envelope no longer accepted by its receiver. The drop may run the sender's code.

@@ -87,6 +87,7 @@ fn hand_over(cell: &BoxCell, body: &mut Body, mut receivers: Vec<Receiver>, to: 
         #[expect(unsafe_code, reason = "completes a new cell")]
         // SAFETY: it is there, and no box has sent to it yet.
         let body = unsafe { &mut *body };
+        body.may_wait |= receivers.iter().any(Receiver::waits);
         body.outputs[output].receivers.append(&mut receivers);
     });
 }

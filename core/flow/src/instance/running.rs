@@ -1,6 +1,6 @@
 //! One invocation of a box: begin, act, send, finish.
 
-use crate::instance::{Body, BoxCell, InputView, Instance, Output};
+use crate::instance::{Body, BoxCell, Input, InputView, Instance};
 use crate::queued::CellRef;
 use crate::seat_buffers::{Activation, Fact, SeatBuffers};
 use crate::state::Sending;
@@ -51,7 +51,7 @@ impl Running {
             if has_ended {
                 instance.guarded(cell.index, || body.drop_pending(buffers));
             }
-            let blocked = body.waits() && {
+            let blocked = body.may_wait && {
                 let goes_round = instance.grows() && !body.retired && !has_ended;
                 let (refused, was_lent) =
                     if goes_round { (body.refused_rounds(), body.was_lent_for_rounds()) } else { (0, false) };
@@ -64,33 +64,18 @@ impl Running {
                 }
                 !all && body.is_held_up()
             };
-            for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
-                // Envelopes refused by a closing receiver were dropped in `flush`, or will be when it resumes the box.
-                if !receiver.is_over() && !receiver.waits() && receiver.ring().is_closed() {
-                    receiver.closed = true;
-                    body.ends = true;
-                }
-            }
-            body.retire_if_unread(cell);
+            body.look_at_readers(cell);
             let mut sees = cell.inputs.is_empty();
-            for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
+            for (seen, input) in body.now.snapshot.iter_mut().zip(&cell.inputs) {
                 if input.ring.is_closed() {
-                    // An envelope on its way when the box closed the input.
-                    while let Some(popped) = input.ring.take() {
-                        let sender = input.sender().map_or(cell.index, |sender| sender.index);
-                        instance.guarded(sender, || drop(popped));
-                    }
-                    while let Some(late) = input.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
-                        let sender = input.sender().map_or(cell.index, |sender| sender.index);
-                        instance.guarded(sender, || drop(late));
-                    }
+                    instance.drop_late(cell, input);
                 } else {
                     input.begin();
                 }
                 *seen = if input.ring.is_empty() { InputView::Nothing } else { InputView::Head };
                 sees |= *seen == InputView::Head;
             }
-            body.consumed = false;
+            body.now.begin();
             if !blocked {
                 // The invocation under way may have consumed the arrival: then there is nothing to do. A retired box,
                 // or one of an ended request, is run only if it has sent its pills and asked for it.
@@ -105,7 +90,7 @@ impl Running {
 impl Body {
     /// The heads seen by an action, as facts in case it takes them.
     fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
-        let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input] == InputView::Head);
+        let seen = (0..cell.inputs.len()).filter(|&input| self.now.snapshot[input] == InputView::Head);
         let heads = seen.filter_map(|input| Some((input, cell.inputs[input].ring.head()?)));
         let fact = |(input, head): (usize, &Envelope)| {
             (input, Fact::Received { input, rows: head.rows(), pill: head.is_pill(), stamp: head.stamp() })
@@ -116,7 +101,7 @@ impl Body {
     /// Records the heads taken and the heads left. A head of a closed input is neither.
     fn note_heads(&mut self, heads: Vec<(usize, Fact)>, buffers: &mut SeatBuffers) {
         for (input, received) in heads {
-            match self.snapshot[input] {
+            match self.now.snapshot[input] {
                 seen @ (InputView::Taken | InputView::Kept) => {
                     self.left[input] = false;
                     buffers.note(received);
@@ -154,11 +139,25 @@ impl Body {
         }
     }
 
-    /// A box whose readers have all closed is not run any more, and closes its own inputs: so an early stop travels
-    /// upstream. But a box that has sent its pills and asked to run again does so.
+    /// Takes note of the readers that accept no more. A box whose readers have all closed is not run any more, and
+    /// closes its own inputs: so an early stop travels upstream. But a box that has sent its pills and asked to run
+    /// again does so.
     #[inline]
-    fn retire_if_unread(&mut self, cell: &BoxCell) {
-        if !self.retired && !self.outputs.is_empty() && self.outputs.iter().all(Output::is_closed) {
+    fn look_at_readers(&mut self, cell: &BoxCell) {
+        let mut is_unread = !self.outputs.is_empty();
+        for receiver in self.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
+            if receiver.closed {
+                continue;
+            }
+            // Envelopes refused by a closing receiver were dropped in `flush`, or will be when it resumes the box.
+            if receiver.done || !receiver.ring().is_closed() || receiver.waits() {
+                is_unread = false;
+            } else {
+                receiver.closed = true;
+                self.ends = true;
+            }
+        }
+        if is_unread && !self.retired {
             self.retire(cell);
         }
     }
@@ -171,7 +170,7 @@ impl Body {
         for input in &cell.inputs {
             self.ends = true;
             if input.close() {
-                self.resumed.extend(input.sender());
+                self.now.resumed.extend(input.sender());
             }
         }
         if !self.run_again {
@@ -203,7 +202,7 @@ impl Running {
     pub(crate) fn made(&mut self) -> (usize, u64) {
         let mut made = (0, 0);
         self.with_body(|body, _| {
-            for (_, envelope) in &body.outbox {
+            for (_, envelope) in &body.now.outbox {
                 made.0 += envelope.rows();
                 made.1 += envelope.bytes();
             }
@@ -236,7 +235,7 @@ impl Running {
         let own = self.cell;
         let cell: &BoxCell = &own;
         self.with_body(|body, _| {
-            for (seen, input) in body.snapshot.iter().zip(&cell.inputs) {
+            for (seen, input) in body.now.snapshot.iter().zip(&cell.inputs) {
                 if matches!(seen, InputView::Taken | InputView::Kept)
                     && input.ring.takes_refusal()
                     && let Some(sender) = input.sender()
@@ -261,7 +260,6 @@ impl Running {
             let mut operator: std::boxed::Box<dyn Operator> =
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
-            body.taken_bytes = 0;
             cell.tally().acted();
             let before = if buffers.recording { cell.tally().bytes() } else { (0, 0) };
             let SeatBuffers { node, blocks, asks_world, .. } = *buffers;
@@ -292,7 +290,7 @@ impl Running {
             }
             match done {
                 Ok(Ok(())) => {
-                    if let Some(growing) = body.growing.take() {
+                    if let Some(growing) = body.now.growing.take() {
                         instance.grow_guarded(cell, body, *growing, buffers.recording);
                     }
                 }
@@ -318,14 +316,16 @@ impl Running {
             if instance.has_ended() {
                 instance.drop_sent(cell, body);
             }
-            if !body.outbox.is_empty() {
+            if !body.now.outbox.is_empty() {
                 blocked = !instance.deliver(cell, body, buffers) && body.is_held_up();
-                body.retire_if_unread(cell);
+                if body.ends {
+                    body.look_at_readers(cell);
+                }
             }
-            for sender in body.resumed.drain(..) {
+            for sender in body.now.resumed.drain(..) {
                 instance.resume(&sender, buffers);
             }
-            if body.ended {
+            if body.now.ended {
                 instance
                     .end(|wanted| buffers.activations.push(instance.activation(wanted, Kind::Deferred, buffers.seat)));
                 instance.discard_paused(buffers.seat);
@@ -358,10 +358,10 @@ impl Sent {
         running.with_body(|body, _| {
             run_again = body.run_again;
             after_end = run_again && !body.owes_pills();
-            pauses = std::mem::take(&mut body.pauses);
+            pauses = std::mem::take(&mut body.now.pauses);
             due_again |= run_again | pauses;
             if !body.retired {
-                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.is_empty());
+                due_again |= body.now.consumed && cell.inputs.iter().any(|input| !input.is_empty());
             }
             waits = body.waits();
             if body.ends && instance.grows() {
@@ -372,7 +372,7 @@ impl Sent {
         if buffers.recording {
             cell.clock.fetch_max(buffers.clock, Ordering::AcqRel);
         }
-        if buffers.spreads {
+        if buffers.spreads && buffers.activations.len() > 1 {
             spread(&mut buffers.activations);
         }
         // A paused box is queued, so only as a blocked one it is invoked when its receiver has room.
@@ -435,6 +435,20 @@ fn spread(activations: &mut [Activation]) {
 }
 
 impl Instance {
+    /// Drops the envelopes that were on their way when a box closed the input.
+    #[cold]
+    #[inline(never)]
+    fn drop_late(&self, cell: &BoxCell, input: &Input) {
+        while let Some(popped) = input.ring.take() {
+            let sender = input.sender().map_or(cell.index, |sender| sender.index);
+            self.guarded(sender, || drop(popped));
+        }
+        while let Some(late) = input.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
+            let sender = input.sender().map_or(cell.index, |sender| sender.index);
+            self.guarded(sender, || drop(late));
+        }
+    }
+
     /// Resumes a box that may wait for room.
     fn resume(&self, sender: &BoxCell, buffers: &mut SeatBuffers) {
         if buffers.recording {

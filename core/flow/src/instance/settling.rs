@@ -350,7 +350,7 @@ impl Instance {
                 let body = unsafe { &mut *body };
                 let receivers = body.outputs.iter_mut().flat_map(|output| &mut output.receivers);
                 let mut left: Vec<Envelope> = receivers.flat_map(Receiver::clear).collect();
-                left.extend(body.outbox.drain(..).map(|(_, envelope)| envelope));
+                left.extend(body.now.outbox.drain(..).map(|(_, envelope)| envelope));
                 (std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent)), left)
             });
             let mut drops = |drops: &mut dyn FnMut()| {

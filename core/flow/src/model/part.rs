@@ -135,6 +135,7 @@ impl Model {
                 takes_any: false,
                 expands: false,
                 rounds: None,
+                node: one.node,
             }));
         }
         for (sender, one) in self.boxes.iter().enumerate() {

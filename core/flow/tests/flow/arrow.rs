@@ -1,6 +1,7 @@
 //! Columns as Arrow arrays and back: their values by Arrow's own accessors, and the copied ones among them.
 #![cfg(feature = "arrow")]
 
+use crate::one_box::one_after_the_other;
 use crate::tables::{self, Cell, Chance, Row, Table, assert_same, rows};
 use arrow_array::builder::{BinaryViewBuilder, StringDictionaryBuilder, StringViewBuilder};
 use arrow_array::cast::AsArray;
@@ -361,28 +362,19 @@ fn a_via_that_holds_more_keeps_no_block_of_which_it_has_little() {
     let most = Arc::new(AtomicUsize::new(0));
     let (seen, now) = (Arc::clone(&most), Arc::clone(&blocks));
     let both = move || {
-        let (seen, now, mut at, mut next) = (Arc::clone(&seen), Arc::clone(&now), 0, 0);
-        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-            match turn.take(at) {
-                Some(pill) if pill.is_pill() && at == 1 => turn.send_pill(0),
-                Some(pill) if pill.is_pill() => {
-                    at = 1;
-                    turn.run_again();
-                }
-                Some(envelope) if at == 0 => {
-                    assert_eq!(envelope.column(0).u64s(), [NUMBERS - 1]);
-                    seen.fetch_max(now.load(Ordering::Relaxed), Ordering::Relaxed);
-                }
-                Some(envelope) => {
-                    assert_eq!(envelope.column(0).u64s(), [next]);
-                    next += 1;
-                }
-                None => {}
+        let (seen, now, mut next) = (Arc::clone(&seen), Arc::clone(&now), 0);
+        move |input: usize, envelope: Envelope| match input {
+            0 => {
+                assert_eq!(envelope.column(0).u64s(), [NUMBERS - 1]);
+                seen.fetch_max(now.load(Ordering::Relaxed), Ordering::Relaxed);
             }
-            Ok(())
+            _ => {
+                assert_eq!(envelope.column(0).u64s(), [next]);
+                next += 1;
+            }
         }
     };
-    let both = net.add(BoxModel::new("both", both).input(&schema).input(&schema).output(&schema));
+    let both = net.add(one_after_the_other("both", &schema, both));
     net.connect(source.output(0), last.input(0));
     net.connect(last.output(0), both.input(0));
     net.connect(source.output(0), both.input(1));

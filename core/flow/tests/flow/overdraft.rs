@@ -1,5 +1,6 @@
 //! Boxes that wait for each other go on by overdrafts: cases that random networks don't have.
 
+use crate::one_box::one_after_the_other;
 use crate::random_networks::Beside;
 use crate::tables::Chance;
 use std::sync::{Arc, Mutex};
@@ -37,21 +38,10 @@ fn parts_beside(bound: Bound, declared: bool) -> (Arc<Model>, Arc<Mutex<Vec<u64>
     let taken = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&taken);
     let divide = move || {
-        let (into, mut at) = (Arc::clone(&into), 0);
-        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-            match turn.take(at) {
-                Some(pill) if pill.is_pill() && at == 1 => turn.send_pill(0),
-                Some(pill) if pill.is_pill() => {
-                    at = 1;
-                    turn.run_again();
-                }
-                Some(envelope) => into.lock().unwrap().push(envelope.column(0).u64s()[0]),
-                None => {}
-            }
-            Ok(())
-        }
+        let into = Arc::clone(&into);
+        move |_: usize, envelope: Envelope| into.lock().unwrap().push(envelope.column(0).u64s()[0])
     };
-    let divide = net.add(BoxModel::new("divide", divide).input(&schema).input(&schema).output(&schema));
+    let divide = net.add(one_after_the_other("divide", &schema, divide));
     net.connect(source.output(0), sum.input(0));
     net.connect(sum.output(0), divide.input(0));
     net.connect(source.output(0), divide.input(1));

@@ -3,7 +3,7 @@
 use crate::tables::Chance;
 use crate::window_trials::{Item, Row, Trial, envelopes, int, keep, schema};
 use vicus_flow::library::{self, Grouping, HashKey, WindowError, Windowing};
-use vicus_flow::{Bound, Mark, ModelBuilder, Type, sequential};
+use vicus_flow::{Bound, Column, Envelope, Mark, ModelBuilder, Schema, Type, sequential};
 
 #[test]
 fn windows_are_those_of_plain_loops() {
@@ -13,6 +13,64 @@ fn windows_are_those_of_plain_loops() {
         let run = sequential::run(&trial.model, Vec::new(), |tasks| picks.below(tasks));
         run.unwrap_or_else(|error| panic!("{}: {error}", trial.what));
         trial.judge();
+    }
+}
+
+/// Sums, least and greatest ones of decimals in windows that slide, by plain loops; the sums have more digits than 64
+/// bits.
+#[test]
+fn windows_fold_decimals() {
+    let kind = Type::Decimal { precision: 30, scale: 3 };
+    let input = Schema::new([("time", Type::I64), ("price", kind)]);
+    let price = |row: i128| (row * 7919 % 1000 - 500) << 64;
+    for seed in 0..50 {
+        let chance = &mut Chance::of_seed(seed);
+        let (rows, width) = (1 + chance.below(300) as i128, 1 + chance.below(40) as i128);
+        let slide = 1 + chance.below(width as usize) as i128;
+        let is_by_rows = chance.below(2) == 0;
+        let grouping = Grouping::by(&input, []).count("rows").sum("sum", 1).least("least", 1).greatest("greatest", 1);
+        let windowing = match is_by_rows {
+            true => Windowing::of_rows(grouping, width as u64, slide as u64),
+            false => Windowing::of_time(grouping, 0, width as i64, slide as i64),
+        };
+        let windowing = windowing.unwrap();
+        let mut net = ModelBuilder::new("decimals");
+        let piece = 1 + chance.below(50);
+        let sent: Vec<Envelope> = (0..rows)
+            .collect::<Vec<_>>()
+            .chunks(piece)
+            .map(|rows| {
+                let times: Column = rows.iter().map(|&row| row as i64).collect::<Vec<_>>().into();
+                Envelope::new([times, Column::of_decimals(30, 3, rows.iter().map(|&row| price(row)).collect())])
+            })
+            .collect();
+        let source = net.source(library::source("rows", &input, move || sent.clone()));
+        let window = net.add(library::window(&windowing, HashKey::default(), 100));
+        net.connect(source.output(0), window.input(0));
+        let output = windowing.schema();
+        let place = |name: &str| output.columns().iter().position(|field| field.name == name).unwrap();
+        let places = ["rows", "sum", "least", "greatest"].map(place);
+        let kept = keep(&mut net, window.output(0), &output);
+        sequential::run(&net.build().unwrap(), Vec::new(), |tasks| tasks / 2).unwrap();
+        let mut found = Vec::new();
+        for envelope in kept.lock().unwrap().iter() {
+            for row in 0..envelope.rows() {
+                let of = |at: usize| envelope.column(places[at]).decimals()[row];
+                found.push((envelope.column(places[0]).u64s()[row] as i128, of(1), of(2), of(3)));
+            }
+        }
+        let mut wanted = Vec::new();
+        let first = if is_by_rows { 0 } else { -(width - 1) / slide };
+        for window in first..=(rows - 1) / slide {
+            let prices: Vec<i128> =
+                (window * slide..window * slide + width).filter(|row| (0..rows).contains(row)).map(price).collect();
+            if let (Some(&least), Some(&greatest)) = (prices.iter().min(), prices.iter().max()) {
+                wanted.push((prices.len() as i128, prices.iter().sum(), least, greatest));
+            }
+        }
+        found.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(found, wanted, "seed {seed}: {rows} rows, {width} wide, by {slide}, by rows: {is_by_rows}");
     }
 }
 

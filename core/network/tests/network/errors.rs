@@ -91,7 +91,11 @@ fn vias_must_fit() {
 fn circles_are_named() {
     let circle =
         error("box n = numbers(to: 3); box u = union; box h = hold; box s = sink;\nn -> u -> s;\nu -> h;\n«h -> u;");
-    assert_eq!(circle, "rows would go round: h -> u -> h; leave one of these vias out");
+    assert_eq!(
+        circle,
+        "rows would go round: h -> u -> h; leave one of these vias out, or repeat a step by one box of the kind \
+         `iterate`"
+    );
     let itself = error("network a { box b = «a; input -> b -> output; } box n = numbers(to: 3); box x = a; n -> x;");
     assert_eq!(itself, "a network can't contain itself: a -> a");
 }

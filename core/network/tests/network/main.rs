@@ -2,7 +2,9 @@
 
 mod errors;
 mod hostile;
+mod iterating;
 mod runs;
 mod skew;
 mod texts;
+mod types;
 mod windows;

@@ -36,7 +36,7 @@ fn rows(text: &str) -> Vec<Vec<Option<i64>>> {
     rows_with(text, MachineCounts::default(), &[])
 }
 
-fn sorted(mut rows: Vec<Vec<Option<i64>>>) -> Vec<Vec<i64>> {
+pub(crate) fn sorted(mut rows: Vec<Vec<Option<i64>>>) -> Vec<Vec<i64>> {
     rows.sort();
     rows.into_iter().map(|row| row.into_iter().map(Option::unwrap).collect()).collect()
 }
@@ -193,4 +193,34 @@ fn a_statement_reads_several_inputs() {
         both -> rows;
     "#;
     assert_eq!(rows(text), [[Some(3)], [Some(4)]]);
+}
+
+/// Copies by `nodes` have a node each, with all that is within them; others have none.
+#[test]
+fn copies_by_node_are_placed_on_their_nodes() {
+    let text: NetworkText = r#"
+        network inner { box a = filter(where: "n > 3"); box s = sort(by: "n"); input -> a -> s -> output; }
+        box n = numbers(to: 100);
+        box one = filter(where: "n % 2 = 0") * nodes;
+        box more = inner * nodes;
+        box two = hold * 2;
+        box all = union;
+        box rows = collect;
+        n -> one -> more -> all -> two -> rows;
+    "#
+    .parse()
+    .unwrap();
+    for nodes in [1, 3] {
+        let network = text.build("test", &Kinds::library(), &MachineCounts { threads: 4, nodes }, &[]).unwrap();
+        let mut placed = BTreeMap::new();
+        for (one, name) in network.model.boxes().iter().zip(&network.names) {
+            placed.insert(name.as_str(), one.node().map(|node| node.index()));
+        }
+        for node in 0..nodes {
+            for name in [format!("one[{node}]"), format!("more[{node}].a"), format!("more[{node}].s")] {
+                assert_eq!(placed.get(name.as_str()), Some(&Some(node)), "{name} of {nodes}: {placed:?}");
+            }
+        }
+        assert_eq!(placed.values().flatten().count(), 3 * nodes, "{placed:?}");
+    }
 }

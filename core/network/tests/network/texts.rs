@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use std::sync::Arc;
-use vicus_flow::{Field, Schema, TimeUnit, Type};
+use vicus_flow::{Envelope, Field, ModelBuilder, Schema, TimeUnit, Type, library};
 use vicus_network::{
-    Argument, Body, BoxText, NetworkText, OnNode, ParameterType, ParameterValue, PortText, Spot, SubNetwork,
-    TextParameter, ViaText, parse_schema, schema_text,
+    Argument, Body, BoxSpec, BoxText, Kinds, MachineCounts, NetworkText, OnNode, ParameterType, ParameterValue,
+    PortText, Ports, Spot, SubNetwork, TextParameter, ViaText, parse_schema, schema_text,
 };
 
 fn unit() -> impl Strategy<Value = TimeUnit> {
@@ -175,6 +175,51 @@ fn plain_columns_are_printed_as_schemas_are() {
                 parts: List(Struct(x: F64, y: F64 or null)))";
     let schema = parse_schema(text).unwrap();
     assert_eq!((schema.to_string().as_str(), schema_text(&schema).as_str()), (text, text));
+}
+
+/// A model of closures is printed, read back from text and from JSON, and tells the missing kinds one by one.
+#[test]
+fn a_model_of_closures_is_printed_as_local() {
+    let schema = Schema::new([("n", Type::I64), ("a b", Type::Text)]);
+    let mut net = ModelBuilder::new("closures");
+    let source = net.source(library::source("threads", &schema, || std::iter::empty::<Envelope>()));
+    let split = net.add(library::spread(&schema, 2));
+    net.connect(source.output(0), split.input(0));
+    let both = net.add(library::union(&schema, 2));
+    for part in 0..2 {
+        let pass = net.add(library::map("pass on!", &schema, &schema, Some));
+        net.connect(split.output(part), pass.input(0));
+        net.connect(pass.output(0), both.input(part));
+    }
+    let end = net.add(library::sink("2 ends", &schema, |_| Ok(())));
+    net.connect(both.output(0), end.input(0));
+    net.end(end.output(0));
+    let text = NetworkText::of_model(&net.build().unwrap());
+    let printed = text.to_string();
+    let wanted = "box _threads = local _threads;\nbox spread = local spread;\nbox union = local union;\n\
+                  box pass_on_ = local pass_on_;\nbox pass_on__2 = local pass_on_;\nbox _2_ends = local _2_ends;\n\
+                  _threads -> spread : (n: I64, \"a b\": Text);\n";
+    assert!(printed.starts_with(wanted), "{printed}");
+    for via in ["spread.1 -> pass_on__2", "pass_on__2 -> union.1", "union -> _2_ends"] {
+        assert!(printed.contains(via), "{printed}");
+    }
+    let read: NetworkText = printed.parse().unwrap();
+    assert_eq!(read, text);
+    assert_eq!(NetworkText::from_json(&text.to_json()).unwrap(), text);
+    let mut kinds = Kinds::library();
+    let missing = |kinds: &Kinds| {
+        let error = read.build("closures", kinds, &MachineCounts::default(), &[]).unwrap_err();
+        (
+            error.message.split('`').nth(1).unwrap().to_owned(),
+            error.message.contains("is a local kind"),
+            error.place.line,
+        )
+    };
+    assert_eq!(missing(&kinds), ("_threads".to_owned(), true, 1));
+    let mine = BoxSpec::new("_threads", "Nothing.").ports(Ports::Exactly(0), Ports::Exactly(1)).local();
+    kinds.add(mine);
+    // `spread` and `union` are kinds of the library, too.
+    assert_eq!(missing(&kinds), ("pass_on_".to_owned(), true, 4));
 }
 
 #[test]

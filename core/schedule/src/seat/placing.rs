@@ -3,8 +3,8 @@
 use super::Seat;
 use crate::placement::in_turn;
 use crate::{
-    Access, BoxPlacement, DEEP, DealResult, Dealing, FoundTask, Kind, LastUses, Plan, QueueId, RequestId, Shares,
-    Spawner, TaskPlacement, Way, Whereabouts,
+    Access, BoxPlacement, DEEP, DealResult, Dealing, FoundTask, Kind, LastUses, Plan, QueueId, RequestId, SeatId,
+    Shares, Spawner, TaskPlacement, Way, Whereabouts,
 };
 use vicus_topology::{DealReason, NodeId};
 
@@ -185,8 +185,9 @@ impl<T> Seat<T> {
     /// The queue for a box of this kind without another destination.
     #[inline]
     fn place_of_box(&self, plan: &Plan, kind: Kind) -> QueueId {
-        let [there, own] = [self.stands, self.id].map(|seat| plan.seats[seat.index()].place[kind as usize]);
-        if self.may_put(plan, there) { there } else { own }
+        let place = |seat: SeatId| plan.seats[seat.index()].place[kind as usize];
+        let there = place(self.stands);
+        if self.may_put(plan, there) { there } else { place(self.id) }
     }
 
     /// The queue for a box: this one, or with `None` the seat's own of this kind.

@@ -153,7 +153,15 @@ impl Aggregate {
         if !spec.keys.is_empty() {
             let kinds = spec.key_kinds();
             let (writer, mut key) = (KeyWriter::new(&keys, &kinds, room)?, Vec::new());
+            let mut codes = writer.of_codes(rows, room)?.filter(|_| self.further.is_none());
             for (row, group) in groups.iter_mut().enumerate() {
+                if let Some(codes) = &mut codes {
+                    *group = codes.number(row, || {
+                        writer.write(row, &mut key);
+                        self.keys.number(&key, room)
+                    })?;
+                    continue;
+                }
                 writer.write(row, &mut key);
                 *group = match self.further {
                     None => self.keys.number(&key, room)?,

@@ -329,11 +329,18 @@ impl JoinBuild {
             table.rows.grow(rows)?;
         }
         let chunk = table.chunks.len() as u32;
+        let mut codes = writer.of_codes(rows, room)?;
         for row in 0..rows {
-            let is_null = writer.write(row, &mut key);
-            table.has_null |= is_null;
-            // A null equals nothing.
-            let group = if is_null { NO_GROUP } else { table.keys.number(&key, room)? };
+            let mut find = || {
+                let is_null = writer.write(row, &mut key);
+                table.has_null |= is_null;
+                // A null equals nothing.
+                if is_null { Ok(NO_GROUP) } else { table.keys.number(&key, room) }
+            };
+            let group = match &mut codes {
+                Some(codes) => codes.number(row, find)?,
+                None => find()?,
+            };
             // Rows without a group are needed by a full join alone.
             if keeps && (group != NO_GROUP || spec.kind == JoinKind::Full) {
                 self.groups.push(group);
@@ -582,11 +589,21 @@ impl JoinProbe {
         let kinds = spec.key_kinds();
         let (writer, mut key) = (KeyWriter::new(&keys, &kinds, room)?, Vec::new());
         let (mut groups, mut unknown, mut matched) = (vec![NO_GROUP; rows], vec![false; rows], vec![false; rows]);
+        let mut codes = writer.of_codes(rows, room)?;
         for row in 0..rows {
-            let is_null = writer.write(row, &mut key);
-            if !is_null {
-                groups[row] = table.keys.find(&key).unwrap_or(NO_GROUP);
-            }
+            let mut is_null = false;
+            let mut find = || {
+                is_null = writer.write(row, &mut key);
+                Ok(if is_null { NO_GROUP } else { table.keys.find(&key).unwrap_or(NO_GROUP) })
+            };
+            groups[row] = match &mut codes {
+                Some(codes) => {
+                    let group = codes.number(row, find)?;
+                    is_null = codes.is_null(row);
+                    group
+                }
+                None => find()?,
+            };
             // As IN has it: there may be a partner unless there are no rows at all.
             unknown[row] = spec.is_null_aware && table.count > 0 && (is_null || table.has_null);
         }

@@ -35,6 +35,22 @@ impl<'a> KeyWriter<'a> {
         Ok(KeyWriter { parts: vectors.iter().zip(kinds).map(part).collect::<Result<_, BoxError>>()? })
     }
 
+    /// The results for values of a dictionary, if the key is one column of one: each is looked up once for all rows
+    /// with its code. `None` for other keys, and for a dictionary that is large beside the rows.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub(crate) fn of_codes(&self, rows: usize, room: &Room<'_>) -> Result<Option<OfCodes<'a>>, BoxError> {
+        let [(Part::Many(column), _)] = self.parts[..] else { return Ok(None) };
+        let Some((codes, values)) = column.dictionary_parts() else { return Ok(None) };
+        if values.len() > rows {
+            return Ok(None);
+        }
+        room.take((values.len() + 1) * size_of::<Option<u32>>())?;
+        let found = vec![None; values.len() + 1];
+        Ok(Some(OfCodes { column, codes, found }))
+    }
+
     /// Replaces a key by a row's. Whether one of its values is null.
     #[inline]
     pub(crate) fn write(&self, row: usize, key: &mut Vec<u8>) -> bool {
@@ -50,6 +66,37 @@ impl<'a> KeyWriter<'a> {
             };
         }
         has_null
+    }
+}
+
+/// A number for each code of a dictionary, and one for null.
+pub(crate) struct OfCodes<'a> {
+    column: &'a Column,
+    codes: &'a [u32],
+    /// By code; null comes last.
+    found: Vec<Option<u32>>,
+}
+
+impl OfCodes<'_> {
+    #[inline]
+    pub(crate) fn is_null(&self, row: usize) -> bool {
+        self.column.null_count() > 0 && self.column.is_null(row)
+    }
+
+    /// The number of a row's code, which is the result of `find` for the first row with this code.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    #[inline]
+    pub(crate) fn number(&mut self, row: usize, find: impl FnOnce() -> Result<u32, BoxError>) -> Result<u32, BoxError> {
+        let last = self.found.len() - 1;
+        let code = if self.is_null(row) { last } else { self.codes[row] as usize };
+        if let Some(number) = self.found[code] {
+            return Ok(number);
+        }
+        let number = find()?;
+        self.found[code] = Some(number);
+        Ok(number)
     }
 }
 
@@ -326,4 +373,33 @@ impl KeyTable {
 fn key<'b>(bytes: &'b [u8], ends: &[usize], number: usize) -> &'b [u8] {
     let start = if number == 0 { 0 } else { ends[number - 1] };
     &bytes[start..ends[number]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_of_a_dictionary_is_looked_up_once() {
+        let ask = |_| Ok(());
+        let room = Room::new(&ask);
+        let values: Column = ["b", "a", "never"].into_iter().collect();
+        let column = Column::of_dictionary(vec![0, 1, 0, 1, 1, 0, 0], &values).unwrap();
+        let vectors = [Vector::Many(column.with_nulls([4, 5]))];
+        let writer = KeyWriter::new(&vectors, &[SqlType::Varchar], &room).unwrap();
+        let (mut codes, mut asked) = (writer.of_codes(7, &room).unwrap().unwrap(), 0);
+        let mut number = |row| {
+            let find = || {
+                asked += 1;
+                Ok(asked - 1)
+            };
+            codes.number(row, find).unwrap()
+        };
+        assert_eq!([0, 1, 2, 3, 4, 5, 6].map(&mut number), [0, 1, 0, 1, 2, 2, 0]);
+        assert_eq!(asked, 3);
+        assert!(writer.of_codes(2, &room).unwrap().is_none(), "three values for two rows");
+        let direct = [Vector::Many(["a", "b"].into_iter().collect())];
+        let writer = KeyWriter::new(&direct, &[SqlType::Varchar], &room).unwrap();
+        assert!(writer.of_codes(2, &room).unwrap().is_none());
+    }
 }

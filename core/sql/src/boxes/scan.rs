@@ -1,9 +1,10 @@
 //! Reads the parts of a table handed out by a splitter.
 
 use crate::table::{ColumnRange, Scan as TableScan, Table, UnreadableTable};
+use crate::types::SqlType;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, NoMemory, Operator, OverBudget, Turn, Type};
+use vicus_flow::{BoxError, Column, Envelope, NoMemory, Operator, OverBudget, Turn, Type};
 
 pub(crate) struct Scan {
     table: Arc<dyn Table>,
@@ -11,6 +12,8 @@ pub(crate) struct Scan {
     picked: Arc<[usize]>,
     ranges: Arc<[ColumnRange]>,
     most_rows: usize,
+    /// Whether the columns come in the types that the table keeps them in.
+    as_kept: bool,
     /// The parts to read next.
     parts: Range<usize>,
     scan: Option<Box<dyn TableScan>>,
@@ -32,10 +35,16 @@ impl Scan {
             picked: Arc::clone(picked),
             ranges: Arc::clone(ranges),
             most_rows,
+            as_kept: false,
             parts: 0..0,
             scan: None,
             is_last: false,
         }
+    }
+
+    /// Reads the columns in the types that the table keeps them in ([`Table::kept`]).
+    pub(crate) fn as_kept(self) -> Scan {
+        Scan { as_kept: true, ..self }
     }
 
     fn next(&mut self, turn: &Turn<'_>) -> Result<Option<Envelope>, BoxError> {
@@ -54,11 +63,22 @@ impl Scan {
         if envelope.rows() == 0 {
             return Ok(Some(envelope));
         }
-        let wanted = || self.picked.iter().map(|&column| &self.table.columns()[column].kind);
+        let kept = self.table.kept().filter(|_| self.as_kept);
+        let has = |(column, &place): (&Column, &usize)| match kept {
+            Some(kept) => {
+                let (has, wanted) = (column.kind(), &kept.columns()[place].kind);
+                has == *wanted || (has.is_nested() && SqlType::of(&has) == SqlType::of(wanted))
+            }
+            None => self.table.columns()[place].kind.has(column),
+        };
         let are_there = envelope.columns().len() == self.picked.len();
-        if !are_there || !envelope.columns().iter().zip(wanted()).all(|(column, kind)| kind.has(column)) {
-            let kinds: Vec<Type> = envelope.columns().iter().map(vicus_flow::Column::kind).collect();
-            let wanted: Vec<Type> = wanted().map(|kind| kind.flow_type()).collect();
+        if !are_there || !envelope.columns().iter().zip(&*self.picked).all(has) {
+            let kinds: Vec<Type> = envelope.columns().iter().map(Column::kind).collect();
+            let wanted = self.picked.iter().map(|&place| match kept {
+                Some(kept) => kept.columns()[place].kind.clone(),
+                None => self.table.columns()[place].kind.flow_type(),
+            });
+            let wanted: Vec<Type> = wanted.collect();
             return Err(format!("table {} gave columns of the types {kinds:?} instead of {wanted:?}", self.name).into());
         }
         Ok(Some(envelope))
@@ -111,7 +131,10 @@ impl Operator for Scan {
                     turn.send_pills();
                     return Ok(());
                 };
-                self.scan = Some(self.table.scan(&self.picked, part, &self.ranges));
+                self.scan = Some(match self.as_kept {
+                    true => self.table.scan_kept(&self.picked, part),
+                    false => self.table.scan(&self.picked, part, &self.ranges),
+                });
             }
             while turn.ask_room(0) {
                 if turn.is_stopped() {

@@ -29,7 +29,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Some of its rows: copies of the read columns.
-    fn picked(&self, rows: &[u32], read: &BTreeSet<ColumnId>, room: &Room<'_>) -> Result<Batch, BoxError> {
+    pub(crate) fn picked(&self, rows: &[u32], read: &BTreeSet<ColumnId>, room: &Room<'_>) -> Result<Batch, BoxError> {
         let pick = |(place, column): (usize, &Column)| match read.contains(&ColumnId(place as u32)) {
             true => gather(column, rows, room),
             false => Ok(column.slice(0..0)),

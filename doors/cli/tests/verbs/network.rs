@@ -509,14 +509,11 @@ fn streams_that_cannot_be_are_refused_with_their_place() {
     }
     // Boxes that take all rows before they send any.
     for (rest, told) in [
-        (
-            "box o = sort(by: \"tick\"); t -> o -> s;",
-            "`o` sends nothing before it has all of input 0: fold it by `window`",
-        ),
+        ("box o = sort(by: \"tick\"); t -> o -> s;", "`o` needs all of input 0 to go on: fold it by `window`"),
         ("box f = filter(where: \"tick > 1\"); box c = count; t -> f -> c -> s;", "the stream of `f` never ends"),
         (
             "box n = numbers(to: 3); box j = join(on: \"a.n = b.tick\"); n -> j.0; t -> j.1; j -> s;",
-            "has all of input 1: exchange its inputs",
+            "needs all of input 1 to go on: exchange its inputs",
         ),
         (
             "box u = ticks(every: \"1s\"); \

@@ -1,13 +1,15 @@
 //! Networks as a language of questions: their rows in every format, their limits, and the folder of their files.
 
 use crate::{dataset, service, under_all_strategies};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_network::Kinds;
+use vicus::{Runtime, Setting};
+use vicus_network::{Kinds, NetworkText};
 use vicus_service::{
-    CallLimits, Cancel, Error, ErrorKind, Format, NetworkOptions, Service, Session, SessionOptions, TextSink, language,
-    paths_below,
+    CallLimits, Cancel, Error, ErrorKind, Format, MemoryBudget, NetworkOptions, Service, Session, SessionOptions,
+    TextSink, language, paths_below,
 };
 
 fn options() -> SessionOptions {
@@ -41,6 +43,37 @@ fn rows_are_those_of_the_network_under_every_strategy() {
             "{strategy}"
         );
         assert_eq!(service.memory().taken(), 0, "{strategy}");
+    });
+}
+
+/// Rows go round under every strategy, on few threads and on many, as text and as JSON.
+#[test]
+fn rows_go_round_until_none_is_new_under_every_strategy() {
+    let text = "box one = numbers(from: 1, to: 2); box n = numbers(to: 3000, column: \"a\");
+        box edges = map(select: \"a, a * 5 % 3001 AS b\") * threads; box all = union;
+        box near = map(select: \"a, a + 700 AS b\");
+        box reached = iterate(step: \"SELECT e.b FROM rows AS r JOIN e ON e.a = r.n\", names: \"e\");
+        box order = sort(by: \"n\"); box rows = collect;
+        n -> edges -> all; n -> near -> all; one -> reached.0; all -> reached.1; reached -> order -> rows;";
+    let json = text.parse::<NetworkText>().unwrap().to_json();
+    let text = NetworkText::from_json(&json).unwrap().to_string();
+    let mut found = BTreeSet::from([1]);
+    let mut open = vec![1];
+    while let Some(n) = open.pop() {
+        if n < 3000 {
+            open.extend([n * 5 % 3001, n + 700].into_iter().filter(|&next| found.insert(next)));
+        }
+    }
+    let wanted: String = found.iter().map(|n| format!("{n}\r\n")).collect();
+    under_all_strategies(|strategy| {
+        for threads in [1, 2, 8] {
+            let setting: Setting = strategy.parse().expect("the strategy exists");
+            let runtime = Runtime::builder().strategy(setting).threads(threads).quiet().start();
+            let service = Service::new(runtime, MemoryBudget::new(1 << 30));
+            let rows = answer(&session(&service, CallLimits::default()), &text, Format::Csv).unwrap();
+            assert_eq!(rows, format!("n\r\n{wanted}"), "{strategy}, {threads} threads");
+            assert_eq!(service.memory().taken(), 0, "{strategy}, {threads} threads");
+        }
     });
 }
 

@@ -148,12 +148,16 @@ fn submit_inner(model: &Arc<Model>, operators: OwnOperators, inherited: Inherite
     let (shared, outer) = request_here().expect("a box runs on a seat, or on the thread of its caller");
     let shared = &shared;
     let queue = shared.next_of(&shared.plan.entry);
-    // A long request does not become a young one by its parts.
-    let head_start = shared.ongoing.boxes_of(outer).map(|outer| outer.instance.head_start());
+    // A long request does not become a young one by its parts, one after the other.
+    let outer = shared.ongoing.boxes_of(outer);
+    let head_start = outer.as_ref().map(|outer| outer.instance.head_start());
     let accounted = Accounted { head_start, inherited: Some(inherited), ..RequestOptions::default().accounted() };
     let request = submit_to(shared, queue, model, operators, accounted);
     let state = Arc::clone(&request.state);
     request.when_done(move || {
+        if let (Some(outer), Some(head_start)) = (outer, head_start) {
+            outer.instance.spend_head_start(head_start.saturating_sub(state.instance.head_start()));
+        }
         let result = state.lock().result.clone();
         told(result.expect("it is over"));
     });

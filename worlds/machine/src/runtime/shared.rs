@@ -254,7 +254,10 @@ impl RuntimeState {
     /// The front, if boxes of this request are to go before those of others.
     #[inline]
     pub(crate) fn front_for(&self, instance: &Instance) -> Option<QueueId> {
-        self.plan.front().filter(|_| instance.has_head_start() && !self.ongoing.is_alone(instance.id()))
+        if !instance.has_head_start() || self.ongoing.is_alone(instance.id()) {
+            return None;
+        }
+        self.plan.front()
     }
 
     /// Wakes one thread for a push, near pools first; if none of their threads sleeps, one of the robbers of a long

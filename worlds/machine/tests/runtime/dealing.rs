@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type};
+use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type, library};
 use vicus_machine::MachineRuntime;
 use vicus_topology::{NodeId, Topology};
 use vicus_trace::{TaskKind, What};
@@ -152,4 +152,51 @@ fn a_box_whose_large_input_is_far_is_queued_where_that_lies() {
 #[test]
 fn a_box_with_small_inputs_stays_with_the_last_sender() {
     receiver_is(100, NodeId::new(2), TaskKind::Immediate);
+}
+
+/// Boxes with nodes of their own, one behind the other and there and back: the nodes of their invocations.
+fn visited(strategy: &str, threads: usize, order: &[usize]) -> Vec<(usize, NodeId)> {
+    let machine = Topology::parse("node:4 core:2 pu:1").unwrap();
+    let builder = MachineRuntime::builder().topology(machine).threads(threads).strategy(strategy.parse().unwrap());
+    let runtime = builder.quiet().start();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let mut net = ModelBuilder::new("placed");
+    let source = library::source("source", &numbers(), || (0..40).map(|_| rows(3)));
+    let mut last = net.source(source);
+    for &node in order {
+        let seen = Arc::clone(&seen);
+        let pass = library::map("pass", &numbers(), &numbers(), Some);
+        let looks = move || {
+            let (seen, mut own) = (Arc::clone(&seen), pass.operator());
+            move |turn: &mut Turn<'_>| {
+                seen.lock().unwrap().push((node, turn.node()));
+                own.act(turn)
+            }
+        };
+        let model = BoxModel::new("looks", looks).input(&numbers()).output(&numbers()).at(NodeId::new(node));
+        let next = net.add(model);
+        net.connect(last.output(0), next.input(0));
+        last = next;
+    }
+    net.end(last.output(0));
+    let counts = runtime.submit(&net.build().unwrap());
+    counts.wait().unwrap();
+    // All rows have come to the last box.
+    assert_eq!(counts.counts()[last.index()].rows_taken(), 120, "{strategy}, {threads} threads");
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    seen
+}
+
+#[test]
+fn boxes_with_a_node_run_there_and_everywhere_else_they_end() {
+    let order = [3, 1, 0, 2, 3];
+    // Its seats run what lies in their own queues alone.
+    let visits = visited("shepherd", 8, &order);
+    assert!(visits.len() >= 5 && visits.iter().all(|&(wanted, node)| node.index() == wanted), "{visits:?}");
+    for strategy in vicus_schedule::ALL {
+        for threads in [1, 2, 8] {
+            let visits = visited(strategy.name(), threads, &order);
+            assert!(order.iter().all(|&node| visits.iter().any(|visit| visit.0 == node)), "{}", strategy.name());
+        }
+    }
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vicus_flow::{BoxError, BoxId, Envelope, Model, ModelBuilder, Operator, Resume, Schema, Turn, Type, library};
+use vicus_flow::{
+    BoxError, BoxId, BoxModel, Envelope, Inner, Model, ModelBuilder, Operator, Resume, Schema, Turn, Type, library,
+};
 use vicus_machine::{MachineRuntime, Request};
 use vicus_schedule::ALL;
 
@@ -55,8 +57,36 @@ fn wait(request: &Request, what: &str) {
     result.unwrap_or_else(|| panic!("a request never ended: {what}")).unwrap();
 }
 
-/// Envelopes taken by a long request until the end of a short one that came after [`BEFORE`] of them.
-fn taken_before_the_end_of_a_short_one(strategy: &str, head_start: Duration) -> u64 {
+/// A source of numbers, and a box that runs the other model for each of them, as a request within its own.
+fn within(envelopes: u64, other: &Arc<Model>) -> Arc<Model> {
+    let schema = Schema::new([("n", Type::U64)]);
+    let mut net = ModelBuilder::new("within");
+    let made = move || (0..envelopes).map(|number| Envelope::new([vec![number].into()]));
+    let source = net.source(library::source("numbers", &schema, made));
+    let other = Arc::clone(other);
+    let runs = move || {
+        let (other, mut inner) = (Arc::clone(&other), None::<Inner>);
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            if turn.head(0).is_some_and(|head| !head.is_pill()) {
+                match inner.get_or_insert_with(|| turn.submit(&other, Vec::new())).result() {
+                    None => return Ok(()),
+                    Some(result) => result?,
+                };
+                inner = None;
+            }
+            turn.take(0).filter(Envelope::is_pill).into_iter().for_each(|_| turn.send_pill(0));
+            Ok(())
+        }
+    };
+    let runs = net.add(BoxModel::new("runs", runs).input(&schema).output(&schema));
+    net.connect(source.output(0), runs.input(0));
+    net.end(runs.output(0));
+    net.build().unwrap()
+}
+
+/// Envelopes taken by a long request, or one by one by requests within it (`parts`), until the end of a short one that
+/// came after [`BEFORE`] of them.
+fn taken_before_the_end_of_a_short_one(strategy: &str, head_start: Duration, parts: bool) -> u64 {
     let runtime = MachineRuntime::builder().strategy(strategy.parse().unwrap()).threads(1).head_start(head_start);
     let runtime = runtime.quiet().start();
     // The long one is not alone from its beginning on.
@@ -71,14 +101,14 @@ fn taken_before_the_end_of_a_short_one(strategy: &str, head_start: Duration) -> 
     let goes = Arc::new(Mutex::new(goes));
     let long = {
         let taken = Arc::clone(&taken);
-        let (model, _) = numbers(ENVELOPES, move || {
+        let (model, _) = numbers(if parts { 1 } else { ENVELOPES }, move || {
             work();
             if taken.fetch_add(1, Ordering::Relaxed) + 1 == BEFORE {
                 reach.send(()).unwrap();
                 goes.lock().unwrap().recv().unwrap();
             }
         });
-        runtime.submit(&model)
+        runtime.submit(&if parts { within(ENVELOPES, &model) } else { model })
     };
     reached.recv_timeout(Duration::from_secs(120)).unwrap();
     let at_end = Arc::new(AtomicU64::new(0));
@@ -100,7 +130,16 @@ fn taken_before_the_end_of_a_short_one(strategy: &str, head_start: Duration) -> 
 fn a_short_request_waits_for_one_invocation_of_a_long_one_under_every_strategy() {
     for strategy in ALL {
         let name = strategy.name();
-        assert_eq!(taken_before_the_end_of_a_short_one(name, HEAD_START), BEFORE, "{name}");
+        assert_eq!(taken_before_the_end_of_a_short_one(name, HEAD_START, false), BEFORE, "{name}");
+    }
+}
+
+/// A request within another one has the priority that is left to that one: many short ones do not go first for ever.
+#[test]
+fn parts_of_a_long_request_are_not_young_under_every_strategy() {
+    for strategy in ALL {
+        let name = strategy.name();
+        assert_eq!(taken_before_the_end_of_a_short_one(name, HEAD_START, true), BEFORE, "{name}");
     }
 }
 
@@ -108,6 +147,6 @@ fn a_short_request_waits_for_one_invocation_of_a_long_one_under_every_strategy()
 /// start take turns (`shares.rs`), but a short one waits for its turn.
 #[test]
 fn without_a_head_start_the_long_request_goes_on_meanwhile() {
-    let taken = (0..5).map(|_| taken_before_the_end_of_a_short_one("las", Duration::ZERO));
+    let taken = (0..5).map(|_| taken_before_the_end_of_a_short_one("las", Duration::ZERO, false));
     assert!(taken.max() > Some(BEFORE));
 }
