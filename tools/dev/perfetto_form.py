@@ -98,10 +98,10 @@ working = [seat for seat in summary["seats"] if seat["busy_ns"] > 0 and not seat
 check(len(seats) >= len(working), f"{len(seats)} tracks of seats for {len(working)} seats that worked")
 check(taken and all(flow in given for flow in taken), "a flow ends that nothing began")
 check(all(count == 1 for count in (*given.values(), *taken.values())), "a flow begins or ends twice")
-# A name is that of a box; user code counts, and so does the time around it.
+# A slice has the name of a box: its type, and a number behind # if there are several.
 of_summary = {row["type_name"]: row["busy_ns"] for row in summary["boxes"] if row["busy_ns"] > 0}
 check(of_summary, "the summary has no work")
 for type_name, busy_ns in of_summary.items():
-    own = sum(ns for name, ns in busy.items() if name == type_name or name.startswith(f"{type_name} "))
-    check(own >= busy_ns, f"{type_name}: {own} ns in slices, {busy_ns} ns in the summary")
+    own = sum(ns for name, ns in busy.items() if name.split("#")[0] == type_name)
+    check(own == busy_ns, f"{type_name}: {own} ns in slices, {busy_ns} ns in the summary")
 print(f"Perfetto: {len(trace.packet)} packets with {slices} slices are as its schema has them")

@@ -505,7 +505,7 @@ fn the_memory_for_a_page_is_known_before_it_is_made() {
     let events: u64 = trace.logs().iter().map(|log| log.events.len() as u64).sum();
     let of_page = needed_bytes(page(&trace).as_bytes());
     let of_trace = needed_bytes(&file);
-    assert!(of_page > 0 && of_page % events == 0, "{of_page} for {events} events");
+    assert!(of_page > 0 && of_page.is_multiple_of(events), "{of_page} for {events} events");
     // The header of a trace counts as events.
     assert!(of_trace >= of_page && of_trace < of_page + 96 * file.len() as u64 / 32, "{of_trace}, {of_page}");
     // A page that says more events than it has is damaged, and one that says fewer.

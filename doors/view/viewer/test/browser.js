@@ -877,8 +877,11 @@ test('the colours of waits differ by their light, in the light and in the dark',
 
 test('a finger measures what is seen', async () => {
   const phone = await opened('run.html', { viewport: { width: 360, height: 740 }, hasTouch: true });
-  await phone.getByRole('button', { name: 'Zoom in' }).tap();
-  await phone.getByRole('button', { name: 'Measure' }).tap();
+  // The driver's finger reaches nothing in Firefox.
+  for (const name of ['Zoom in', 'Measure']) {
+    const button = phone.getByRole('button', { name });
+    await (isFirefox ? button.click() : button.tap());
+  }
   await phone.waitForFunction(() => document.querySelector('.range [role=status]')?.textContent.includes('The tables'));
   const [range, window] = await timeline((t) => [t.range, t.window], phone);
   assert.deepEqual(range, window);
