@@ -99,7 +99,7 @@ pub fn add_kept(
     for scan in 0..scans {
         let (table, name, picked) = (Arc::clone(table), Arc::clone(&name), Arc::clone(&picked));
         let model =
-            BoxModel::new("scan", move || Scan::new(&table, &name, &picked, &Arc::from([]), most_rows).as_kept());
+            BoxModel::new("scan", move || Scan::new(&table, &name, &picked, &Arc::from([]), most_rows).keeping_types());
         let added = net.add(model.input(&library::range_schema()).output(&schema));
         // A slow scan gets fewer parts.
         net.connect(split.output(scan), added.input(0)).bound(Bound { envelopes: 1, ..Bound::default() });

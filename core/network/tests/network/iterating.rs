@@ -125,7 +125,7 @@ fn an_endless_stream_does_not_go_round() {
     let ticks = BoxSpec::new("ticks", "Never ends.").ports(Ports::Exactly(0), Ports::Exactly(1)).builds(|building| {
         let schema = Schema::new([("n", Type::I64)]);
         building.never_ends();
-        let source = building.source(library::source("ticks", &schema, || std::iter::empty::<Envelope>()));
+        let source = building.source(library::source("ticks", &schema, std::iter::empty::<Envelope>));
         Ok(vec![(source.output(0), schema)])
     });
     let mut kinds = Kinds::library();

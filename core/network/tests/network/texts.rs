@@ -182,7 +182,7 @@ fn plain_columns_are_printed_as_schemas_are() {
 fn a_model_of_closures_is_printed_as_local() {
     let schema = Schema::new([("n", Type::I64), ("a b", Type::Text)]);
     let mut net = ModelBuilder::new("closures");
-    let source = net.source(library::source("threads", &schema, || std::iter::empty::<Envelope>()));
+    let source = net.source(library::source("threads", &schema, std::iter::empty::<Envelope>));
     let split = net.add(library::spread(&schema, 2));
     net.connect(source.output(0), split.input(0));
     let both = net.add(library::union(&schema, 2));

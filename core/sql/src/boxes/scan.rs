@@ -13,7 +13,7 @@ pub(crate) struct Scan {
     ranges: Arc<[ColumnRange]>,
     most_rows: usize,
     /// Whether the columns come in the types that the table keeps them in.
-    as_kept: bool,
+    keeps_types: bool,
     /// The parts to read next.
     parts: Range<usize>,
     scan: Option<Box<dyn TableScan>>,
@@ -35,7 +35,7 @@ impl Scan {
             picked: Arc::clone(picked),
             ranges: Arc::clone(ranges),
             most_rows,
-            as_kept: false,
+            keeps_types: false,
             parts: 0..0,
             scan: None,
             is_last: false,
@@ -43,8 +43,8 @@ impl Scan {
     }
 
     /// Reads the columns in the types that the table keeps them in ([`Table::kept`]).
-    pub(crate) fn as_kept(self) -> Scan {
-        Scan { as_kept: true, ..self }
+    pub(crate) fn keeping_types(self) -> Scan {
+        Scan { keeps_types: true, ..self }
     }
 
     fn next(&mut self, turn: &Turn<'_>) -> Result<Option<Envelope>, BoxError> {
@@ -63,7 +63,7 @@ impl Scan {
         if envelope.rows() == 0 {
             return Ok(Some(envelope));
         }
-        let kept = self.table.kept().filter(|_| self.as_kept);
+        let kept = self.table.kept().filter(|_| self.keeps_types);
         let has = |(column, &place): (&Column, &usize)| match kept {
             Some(kept) => {
                 let (has, wanted) = (column.kind(), &kept.columns()[place].kind);
@@ -131,7 +131,7 @@ impl Operator for Scan {
                     turn.send_pills();
                     return Ok(());
                 };
-                self.scan = Some(match self.as_kept {
+                self.scan = Some(match self.keeps_types {
                     true => self.table.scan_kept(&self.picked, part),
                     false => self.table.scan(&self.picked, part, &self.ranges),
                 });
