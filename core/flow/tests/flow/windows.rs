@@ -51,6 +51,7 @@ fn windows_fold_decimals() {
         let place = |name: &str| output.columns().iter().position(|field| field.name == name).unwrap();
         let places = ["rows", "sum", "least", "greatest"].map(place);
         let kept = keep(&mut net, window.output(0), &output);
+        let late = keep(&mut net, window.output(1), &input);
         sequential::run(&net.build().unwrap(), Vec::new(), |tasks| tasks / 2).unwrap();
         let mut found = Vec::new();
         for envelope in kept.lock().unwrap().iter() {
@@ -70,6 +71,7 @@ fn windows_fold_decimals() {
         }
         found.sort_unstable();
         wanted.sort_unstable();
+        assert!(late.lock().unwrap().is_empty(), "seed {seed}: there are no watermarks, so no row is late");
         assert_eq!(found, wanted, "seed {seed}: {rows} rows, {width} wide, by {slide}, by rows: {is_by_rows}");
     }
 }

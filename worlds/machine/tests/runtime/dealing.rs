@@ -183,8 +183,7 @@ fn visited(strategy: &str, threads: usize, order: &[usize]) -> Vec<(usize, NodeI
     counts.wait().unwrap();
     // All rows have come to the last box.
     assert_eq!(counts.counts()[last.index()].rows_taken(), 120, "{strategy}, {threads} threads");
-    let seen = std::mem::take(&mut *seen.lock().unwrap());
-    seen
+    std::mem::take(&mut *seen.lock().unwrap())
 }
 
 #[test]
