@@ -288,7 +288,9 @@ impl Store {
             // So the files before this can go when the base has their content.
             state.files.log().rotate();
             match earlier {
-                Some((snapshot, record)) if record < last => (snapshot, record, state.files.log().part(record + 1, None)),
+                Some((snapshot, record)) if record < last => {
+                    (snapshot, record, state.files.log().part(record + 1, None))
+                }
                 Some((snapshot, record)) => (snapshot, record, None),
                 None => (state.durable(&self.published), last, None),
             }

@@ -307,7 +307,11 @@ impl Store {
     /// The data up to a record, if readers see it, or if states from about that time were to be kept. Records that came
     /// together have no states between them: such a state is made anew, of the one before and the log's records. A
     /// merge gives the same data other numbers of terms: `is_it` says which one is wanted.
-    pub fn recent_snapshot(&self, sequence: u64, mut is_it: impl FnMut(&Arc<Snapshot>) -> bool) -> Option<Arc<Snapshot>> {
+    pub fn recent_snapshot(
+        &self,
+        sequence: u64,
+        mut is_it: impl FnMut(&Arc<Snapshot>) -> bool,
+    ) -> Option<Arc<Snapshot>> {
         // The newest ones before, or at, the record: several if there was a merge.
         let (nearest, found): (u64, Vec<Arc<Snapshot>>) = {
             let published = lock(&self.published);

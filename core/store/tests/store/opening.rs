@@ -325,7 +325,10 @@ fn a_reader_goes_on_from_what_it_has_read() {
             let (found, place) = reader.read_at(&disk.process(2), wanted).unwrap();
             // A record that was read before is there still; others are as far as the base.
             let expected = wanted.unwrap_or(last).clamp(included, last);
-            assert!(place.sequence == expected || Some(place.sequence) == wanted, "seed {seed}: {place:?} of {expected}");
+            assert!(
+                place.sequence == expected || Some(place.sequence) == wanted,
+                "seed {seed}: {place:?} of {expected}"
+            );
             assert_eq!(quads(&found), states[&place.sequence], "seed {seed}: {place:?}");
             if place.sequence >= included {
                 let (anew, same) = StoreReader::default().read_at(&disk.process(3), Some(place.sequence)).unwrap();
