@@ -231,10 +231,10 @@ impl Store {
             || log >= part(FEWEST_BYTES.max(base / SHARE_OF_BYTES))
     }
 
-    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. A follower merges
-    /// those that the copy that it follows has merged, if that is known. Does nothing, and returns `false`, if there
-    /// are no changes since the last one. `pause` is called now and then with the number
-    /// of bytes written so far; it may [give up](vicus_flow::give_up), and then the store is unchanged.
+    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. A follower
+    /// merges those that the copy that it follows has merged, if that is known. Does nothing, and returns `false`, if
+    /// there are no changes since the last one. `pause` is called now and then with the number of bytes written so far;
+    /// it may [give up](vicus_flow::give_up), and then the store is unchanged.
     ///
     /// # Errors
     /// Those of [`Store::load`]; or `pause` has given up.
@@ -297,17 +297,17 @@ impl Store {
         };
         let _collecting = Collecting(self);
         let between = between.map_or(Ok(Vec::new()), |part| part.read(usize::MAX).map(|(records, _)| records))?;
-        self.merge_from(&Begun { snapshot: begun, included, between }, pause, ask, &bases).map(|()| true)
+        self.merge_from(&MergeSource { snapshot: begun, included, between }, pause, ask, &bases).map(|()| true)
     }
 
     fn merge_from(
         &self,
-        begun: &Begun,
+        begun: &MergeSource,
         pause: &mut dyn FnMut(u64),
         ask: &Ask,
         _bases: &TicketGuard<'_>,
     ) -> Result<(), StoreError> {
-        let Begun { snapshot, included, between } = begun;
+        let MergeSource { snapshot, included, between } = begun;
         let merged = self.united(&[snapshot], pause)?;
         let (entry, snapshot) = self.write_base(&merged, pause)?;
         drop(merged);
@@ -399,7 +399,7 @@ pub fn copy(
 }
 
 /// The data that a merge is made of.
-struct Begun {
+struct MergeSource {
     snapshot: Arc<Snapshot>,
     /// Their last record.
     included: u64,

@@ -19,7 +19,7 @@ pub struct StoreReader {
 struct LastReading {
     /// The number of the manifest, which tells the base.
     generation: u64,
-    /// Of the records behind the base.
+    /// A number of the records behind the base.
     checksum: u32,
     snapshot: Arc<Snapshot>,
     place: StorePlace,

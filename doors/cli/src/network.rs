@@ -607,13 +607,13 @@ fn print_held(mut file: &File, name: Option<&String>) -> io::Result<()> {
     io::copy(&mut file, &mut out).and_then(|_| out.flush())
 }
 
-/// The rows that a request's sources have sent; for vias from elsewhere, those that have come.
+/// The rows sent by a request's sources; for vias from elsewhere, those received.
 fn how_far(request: &Request) -> String {
     let sources = request.counts().into_iter().filter(|counts| counts.inputs.is_empty());
     format!("{} rows of the sources so far", HumanCount(sources.map(|counts| counts.rows_sent()).sum()))
 }
 
-/// Waits for a request, which Ctrl-C cancels, and looks at it meanwhile.
+/// Waits for a request, and looks at it meanwhile. Ctrl-C cancels it.
 fn outcome(request: &Request, look: &dyn Fn()) -> anyhow::Result<()> {
     /// How often Ctrl-C is looked for.
     const LOOKED: Duration = Duration::from_millis(50);

@@ -26,7 +26,7 @@ fn guess(done: f32, left: Duration) -> Option<Duration> {
     ((KNOWN_FROM..1.0).contains(&done) && left >= WORTH_SAYING).then_some(left)
 }
 
-/// A line on standard error, if that is a terminal, for work without a known end that goes on for over a second.
+/// A line on a terminal's standard error for work without a known end, once it lasts a second.
 pub(crate) struct RunningLine {
     began: Instant,
     bar: Option<ProgressBar>,

@@ -1,4 +1,4 @@
-//! `--trace` and the options beside it, alike for all commands that record their own run.
+//! `--trace` and the options beside it, alike for all commands with a recording of their own run.
 
 use crate::messages::tell;
 use anyhow::Context as _;

@@ -97,7 +97,7 @@ impl Drop for Threads {
     }
 }
 
-/// The threads of one call, or of one object, and the process that has them.
+/// The threads of one call, or of one object, and their process.
 pub(crate) struct OwnThreads {
     /// None from the drop on.
     runtime: Option<Runtime>,
@@ -109,7 +109,7 @@ impl OwnThreads {
         OwnThreads { runtime: Some(runtime), process: std::process::id() }
     }
 
-    /// These, in the process that has them.
+    /// These, in their own process.
     pub(crate) fn here(&self) -> Outcome<&MachineRuntime> {
         match self.process == std::process::id() {
             true => Ok(self),

@@ -130,7 +130,7 @@ async fn records(
         Ok(request.parameters.one(name).map_err(Failure::bad)?.and_then(|text| text.parse().ok()))
     };
     let until = Instant::now() + Duration::from_secs(number("wait")?.unwrap_or(0)).min(LONGEST_WAIT);
-    // The last merge here that the copy knows of: it merges alike, so it waits for no newer one.
+    // The copy knows of this merge here, and merges alike: of a newer one it is told at once.
     let merged = number("merged")?;
     let question = question(shared, request, incoming).await?;
     let ask = CopyStanding::decode(question.as_bytes()).map_err(|error| Failure::bad(error.to_string()))?;

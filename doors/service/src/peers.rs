@@ -428,7 +428,7 @@ impl PeerHost {
                 PeerData::Store(store) => {
                     let (newest, place) = store.placed_snapshot();
                     let wanted = job.place.filter(|(number, _)| *number == place.store).map(|(_, sequence)| sequence);
-                    // One with these terms, or the one with others, which tells why there is no part.
+                    // One with these terms, or else the one with others: it tells why there is no part.
                     let mut other = None;
                     let is_it = |snapshot: &Arc<Snapshot>| {
                         let is_it = snapshot.fingerprint() == job.fingerprint;

@@ -304,8 +304,8 @@ fn recent_states_are_kept_where_they_are_asked_for() {
     assert!(store.recent_snapshot(number, |_| false).is_none() && store.recent_snapshot(number + 1, any).is_none());
 }
 
-/// A process that reads beside the writer applies what is new alone; another one, which reads for the first time, has the
-/// same terms by the same numbers.
+/// A process that reads beside the writer applies new records alone; another one, at its first reading, has the same
+/// terms by the same numbers.
 #[test]
 fn a_reader_goes_on_from_what_it_has_read() {
     for seed in 0..40 {

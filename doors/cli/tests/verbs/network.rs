@@ -485,7 +485,7 @@ fn a_network_that_runs_for_long_says_how_far_it_is_on_a_terminal() {
     };
     assert!(piped.contains(" rows of the sources so far; Ctrl-C ends it"), "{piped}");
     assert!(std::fs::read_to_string(folder.join("rows.csv")).unwrap().ends_with("\n20\n"));
-    // Rows that come on the terminal are seen there.
+    // The terminal shows the rows themselves.
     let seen = shown("").unwrap();
     assert!(seen.contains("20") && !seen.contains("so far"), "{seen}");
 }
