@@ -392,7 +392,7 @@ fn servers_that_can_not_be_followed_are_clear_errors() {
     };
     let url = writer.url();
     fails(&["--follow", &page], &["can't be followed: no server of Vicus with copies answers there"]);
-    fails(&["--follow", &newer], &["speaks version 9 of the protocol for copies, and this one version 1"]);
+    fails(&["--follow", &newer], &["speaks version 9 of the protocol for copies, and this one version 2"]);
     // The first token is sent.
     let mut wrong = Command::new(env!("CARGO_BIN_EXE_vicus"));
     wrong.args(["serve", "--bind", "127.0.0.1:0", "--token", "other", "--store", text(&folder.join("new"))]);
