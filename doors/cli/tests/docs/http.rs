@@ -154,7 +154,7 @@ fn answers_have_the_described_statuses() {
             ("POST", "/network") => ("text/vnd.vicus.network", "box n = numbers(to: 3); box r = collect; n -> r;"),
             ("PUT" | "POST", path) if path.starts_with("/store") => ("text/turtle", "<a> <b> <c> ."),
             ("POST", "/copies/records") => {
-                ("text/plain", "vicus copies 1\nstore 1\ncopy 5 follows\npromised 0 0\nlast 0\n")
+                ("text/plain", "vicus copies 2\nstore 1\ncopy 5 follows\npromised 0 0\nlast 0\n")
             }
             ("POST", path) if path.starts_with("/copies/") => ("text/plain", "1 00000000000000ab\n"),
             ("POST", _) => ("application/json", "{\"text\": \"ASK {}\", \"cursor\": 3}"),
