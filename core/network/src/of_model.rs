@@ -23,7 +23,8 @@ impl NetworkText {
     /// let end = net.add(library::sink("the end", &schema, |_| Ok(())));
     /// net.connect(one.output(0), end.input(0));
     /// net.end(end.output(0));
-    /// let text = NetworkText::of_model(&net.build()?).to_string();
+    /// let model = net.build()?;
+    /// let text = NetworkText::of_model(&model).to_string();
     /// assert_eq!(text, "box one = local one;\nbox the_end = local the_end;\none -> the_end : (n: I64);\n");
     /// let read: NetworkText = text.parse()?;
     /// let error = read.build("one", &Kinds::library(), &MachineCounts::default(), &[]).unwrap_err();
