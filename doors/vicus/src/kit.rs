@@ -134,7 +134,7 @@ pub mod plan {
     };
 }
 
-/// The parts of a recording ([`Trace`](crate::trace::Trace)): of its head, of its events, and of its summary.
+/// The parts of a recording ([`Trace`]): of its head, of its events, and of its summary.
 pub mod recording {
     pub use vicus_topology::DealReason;
     pub use vicus_trace::{
