@@ -6,13 +6,23 @@ dist_crates=(vicus-cli vicus-c vicus-openmp vicus-malloc vicus-qthreads)
 # Archives in buckets: crates that tests and the demo would build for nothing.
 dist_features=(--features vicus-cli/object-storage)
 
+# Makes `cargo auditable` there, which writes the names and versions of crates into programs and libraries: scanners of
+# systems and containers read them there, where no file lies beside.
+need_auditable() {
+  if command -v cargo-auditable >/dev/null; then return; fi
+  say "cargo-auditable"
+  cargo install --quiet --locked cargo-auditable --version 0.7.7 --root "$target/tools"
+  PATH="$(readlink -f "$target/tools/bin"):$PATH"
+}
+
 # Sets `built` to the folder of the programs, for glibc $1 (empty: this system's), in the profile $2 and for the target $3.
 build_dist() {
   local glibc="$1" profile="$2" triple="$3"
   VICUS_COMMIT="$(git rev-parse --short=12 HEAD 2>/dev/null || true)"
   export VICUS_COMMIT
+  need_auditable
   if [[ -z "$glibc" ]]; then
-    cargo build "${locked[@]}" --profile "$profile" "${dist_crates[@]/#/-p}" "${dist_features[@]}"
+    cargo auditable build "${locked[@]}" --profile "$profile" "${dist_crates[@]/#/-p}" "${dist_features[@]}"
     built="$target/$profile"
     return
   fi
@@ -21,7 +31,7 @@ build_dist() {
   [[ -d "$(rustc --print sysroot)/lib/rustlib/$triple" ]] || fail "there is no library for $triple: \`rustup target add $triple\`"
   with glibc
   link_for_glibc "$triple" "$glibc"
-  cargo zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_crates[@]/#/-p}" "${dist_features[@]}"
+  cargo auditable zigbuild "${locked[@]}" --profile "$profile" --target "$triple.$glibc" "${dist_crates[@]/#/-p}" "${dist_features[@]}"
   built="$target/$triple/$profile"
 }
 

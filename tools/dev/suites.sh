@@ -275,5 +275,5 @@ test_dist() {
     dist --here --quick --output "$(readlink -f "$target")/packages/test"
   )
   # The profile that is built soon makes a larger command.
-  tools/dev/use-packages "$target/packages/test" 66000000
+  tools/dev/use-packages "$target/packages/test" 68000000
 }
