@@ -213,6 +213,11 @@ fn arrow_in_c() {
 }
 
 #[test]
+fn columns_of_every_type_in_c() {
+    ends_well(&for_c(), "types.c", &everywhere());
+}
+
+#[test]
 fn networks() {
     ends_well(&for_programs_in_cpp(), "network.cpp", &everywhere());
 }
