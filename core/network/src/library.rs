@@ -154,31 +154,35 @@ fn map() -> BoxSpec {
 }
 
 fn aggregate() -> BoxSpec {
-    BoxSpec::new("aggregate", "Folds the rows of each group into one, by the aggregates of SQL.")
-        .waits_for(&[0])
-        .required("select", ParameterType::Text, "The columns, such as \"city, COUNT(*) AS people, AVG(age) AS age\".")
-        .defaults("by", text(""), "The expressions that rows of a group share, such as \"city\"; all are one if empty.")
-        .defaults("having", text(""), "A condition on groups, such as \"COUNT(*) > 1\"; empty for all groups.")
-        .builds(|building| {
-            let select = building.text("select").to_owned();
-            let (by, having) = (building.text("by").to_owned(), building.text("having").to_owned());
-            let before = "SELECT ";
-            check("select", &select, before)?;
-            let mut whole = format!("{before}{select}\nFROM rows");
-            for (parameter, written, keyword) in [("by", by, "GROUP BY"), ("having", having, "HAVING")] {
-                if !written.trim().is_empty() {
-                    check(parameter, &written, before)?;
-                    whole = format!("{whole}\n{keyword} {written}");
-                }
+    BoxSpec::new(
+        "aggregate",
+        "Folds the rows of each group into one, by the aggregates of SQL. Columns named alone keep their types.",
+    )
+    .waits_for(&[0])
+    .required("select", ParameterType::Text, "The columns, such as \"city, COUNT(*) AS people, AVG(age) AS age\".")
+    .defaults("by", text(""), "The expressions that rows of a group share, such as \"city\"; all are one if empty.")
+    .defaults("having", text(""), "A condition on groups, such as \"COUNT(*) > 1\"; empty for all groups.")
+    .builds(|building| {
+        let select = building.text("select").to_owned();
+        let (by, having) = (building.text("by").to_owned(), building.text("having").to_owned());
+        let before = "SELECT ";
+        check("select", &select, before)?;
+        let mut whole = format!("{before}{select}\nFROM rows");
+        for (parameter, written, keyword) in [("by", by, "GROUP BY"), ("having", having, "HAVING")] {
+            if !written.trim().is_empty() {
+                check(parameter, &written, before)?;
+                whole = format!("{whole}\n{keyword} {written}");
             }
-            statement(building, "select", &["rows".to_owned()], before, &whole)
-        })
+        }
+        statement(building, "select", &["rows".to_owned()], before, &whole)
+    })
 }
 
 fn join() -> BoxSpec {
     BoxSpec::new(
         "join",
-        "Joins the rows of its inputs, `a` and `b`, that meet a condition of SQL; `b` is kept in memory.",
+        "Joins the rows of its inputs, `a` and `b`, that meet a condition of SQL; `b` is kept in memory. Columns named alone \
+         keep their types.",
     )
     .ports(Ports::Exactly(2), Ports::Exactly(1))
     .waits_for(&[1])
@@ -211,7 +215,7 @@ fn join() -> BoxSpec {
 }
 
 fn sql() -> BoxSpec {
-    BoxSpec::new("sql", "A statement of SQL over its inputs.")
+    BoxSpec::new("sql", "A statement of SQL over its inputs. Columns named alone keep their types.")
         .ports(Ports::Any, Ports::Exactly(1))
         .required("text", ParameterType::Text, "The statement, such as \"SELECT a.n FROM a JOIN b ON a.n = b.n\".")
         .defaults(

@@ -68,12 +68,8 @@ pub fn in_sql(column: &Column) -> Result<Column, BoxError> {
         Type::Decimal { .. } => column.clone().of_type(flow),
         Type::FixedBinary(_) => with_nulls_of(column, Column::of_binaries(column.binaries())),
         Type::List(_) => {
-            let items = in_sql(column.items())?;
-            let ranges: Vec<_> = (0..column.len()).map(|row| column.item_range(row)).collect();
-            let first = ranges.first().map_or(0, |range| range.start);
-            let end = ranges.last().map_or(0, |range| range.end);
-            let ends = std::iter::once(0).chain(ranges.iter().map(|range| (range.end - first) as i32)).collect();
-            with_nulls_of(column, Column::of_lists(ends, items.slice(first..end)))
+            let (ends, items) = lists(column);
+            with_nulls_of(column, Column::of_lists(ends, in_sql(&items)?))
         }
         Type::Struct(fields) => {
             let part =
@@ -83,6 +79,78 @@ pub fn in_sql(column: &Column) -> Result<Column, BoxError> {
         }
         _ => column.clone(),
     })
+}
+
+/// Whether [`as_before`] gives all values of such a column back.
+pub(crate) fn can_be_as_before(kind: &Type) -> bool {
+    match kind {
+        Type::Time(unit) | Type::Timestamp(unit, _) | Type::Duration(unit) => unit.per_second() <= 1_000_000,
+        Type::List(of) => can_be_as_before(&of.kind),
+        Type::Struct(parts) => parts.columns().iter().all(|part| can_be_as_before(&part.kind)),
+        _ => SqlType::of(kind).is_some(),
+    }
+}
+
+/// The opposite of [`in_sql`]: a column of SQL, whose values are those of a column of this type, as one of this type.
+pub(crate) fn as_before(column: &Column, kind: &Type) -> Column {
+    fn narrower<W: Native, T: Native>(column: &Column, narrow: impl Fn(W) -> T) -> Column {
+        let narrow: Column = column.values::<W>().iter().map(|&value| narrow(value)).collect::<Vec<T>>().into();
+        with_nulls_of(column, narrow)
+    }
+    if column.kind() == *kind {
+        return column.clone();
+    }
+    // Only a null's place may hold a number beyond the type.
+    match kind {
+        Type::I8 => narrower(column, |value: i64| value as i8),
+        Type::I16 => narrower(column, |value: i64| value as i16),
+        Type::I32 => narrower(column, |value: i64| value as i32),
+        Type::U8 => narrower(column, |value: i64| value as u8),
+        Type::U16 => narrower(column, |value: i64| value as u16),
+        Type::U32 => narrower(column, |value: i64| value as u32),
+        Type::U64 => narrower(column, |value: i64| value as u64),
+        Type::F32 => narrower(column, |value: f64| value as f32),
+        Type::Time(unit) | Type::Timestamp(unit, _) | Type::Duration(unit) => match 1_000_000 / unit.per_second() {
+            1 => column.clone().of_type(kind.clone()),
+            micros => narrower(column, |value: i64| value / micros).of_type(kind.clone()),
+        },
+        Type::Decimal { precision, scale } if *scale < 0 => {
+            let unit = crate::decimal::power(scale.unsigned_abs());
+            let units = column.decimals().iter().map(|units| units / unit).collect();
+            with_nulls_of(column, Column::of_decimals(*precision, *scale, units))
+        }
+        Type::Decimal { .. } => column.clone().of_type(kind.clone()),
+        Type::FixedBinary(size) => {
+            let mut bytes = Vec::with_capacity(column.len() * *size as usize);
+            for row in 0..column.len() {
+                match column.is_null(row) {
+                    true => bytes.resize(bytes.len() + *size as usize, 0),
+                    false => bytes.extend_from_slice(column.binary_at(row)),
+                }
+            }
+            with_nulls_of(column, Column::of_fixed(*size, bytes))
+        }
+        Type::List(of) => {
+            let (ends, items) = lists(column);
+            with_nulls_of(column, Column::of_lists(ends, as_before(&items, &of.kind)))
+        }
+        Type::Struct(fields) => {
+            let part = |(place, field): (usize, &vicus_flow::Field)| {
+                (field.name.clone(), as_before(column.part(place), &field.kind))
+            };
+            with_nulls_of(column, Column::of_parts(fields.columns().iter().enumerate().map(part)))
+        }
+        _ => column.clone(),
+    }
+}
+
+/// The ends of lists, from 0 on, and the values in them.
+fn lists(column: &Column) -> (Vec<i32>, Column) {
+    let ranges: Vec<_> = (0..column.len()).map(|row| column.item_range(row)).collect();
+    let first = ranges.first().map_or(0, |range| range.start);
+    let end = ranges.last().map_or(0, |range| range.end);
+    let ends = std::iter::once(0).chain(ranges.iter().map(|range| (range.end - first) as i32)).collect();
+    (ends, column.items().slice(first..end))
 }
 
 fn with_nulls_of(column: &Column, values: Column) -> Column {

@@ -29,6 +29,7 @@ mod expression;
 mod lower;
 mod module;
 mod optimise;
+mod origin;
 mod parse;
 mod plan;
 mod read;

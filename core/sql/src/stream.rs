@@ -1,17 +1,18 @@
 //! A statement over the streams of a network, in place of tables: its boxes become a part of that network.
 
-use crate::bind::bind;
+use crate::bind::{Output, bind};
 use crate::convert::in_sql;
 use crate::error::{SourcePosition, SqlError, SqlErrorKind};
 use crate::lower::lower_into;
 use crate::optimise::optimise;
+use crate::origin::{add_types, type_before};
 use crate::parse::{StatementLimits, parse};
 use crate::plan::LEVEL_BYTES;
 use crate::relation::Columns;
 use crate::table::{Catalogue, ColumnRange, Scan, Table, TableColumn};
 use crate::types::SqlType;
 use std::sync::Arc;
-use vicus_flow::{BoxError, BoxModel, Envelope, Field, ModelBuilder, OutputId, Schema, Turn};
+use vicus_flow::{BoxError, BoxModel, Envelope, Field, ModelBuilder, OutputId, Schema, Turn, Type};
 use vicus_language::stack::of_levels;
 use vicus_language::{Costs, PlanOptions, Stop};
 
@@ -27,8 +28,9 @@ pub struct SqlStream {
     pub output: OutputId,
 }
 
-/// Adds the boxes of a statement over streams to a network. Gives the output that sends its rows, and their columns.
-/// A stream that the statement doesn't need is taken and dropped.
+/// Adds the boxes of a statement over streams to a network. Gives the output that sends its rows, and their columns. A
+/// column of a stream that is passed on, also as a key of groups, MIN or MAX, keeps its type but for nanoseconds, which
+/// become microseconds; a computed one is of SQL's types. A stream that the statement doesn't need is taken and dropped.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -41,7 +43,7 @@ pub struct SqlStream {
 /// let stream = SqlStream { name: "numbers".to_owned(), schema, output: numbers.output(0) };
 /// let text = "SELECT n, n * n AS square FROM numbers WHERE n % 2 = 0";
 /// let (rows, schema) = add_statement(&mut net, text, &[stream], &PlanOptions::default())?;
-/// assert_eq!(schema.to_string(), "(n: I64 or null, square: I64 or null)");
+/// assert_eq!(schema.to_string(), "(n: I32 or null, square: I64 or null)");
 ///
 /// let (send, receive) = mpsc::channel();
 /// let end = net.add(library::sink("end", &schema, move |envelope| Ok(send.send(envelope)?)));
@@ -97,8 +99,14 @@ fn add(
         let wanted: Vec<_> = bound.outputs.iter().map(|output| output.id).collect();
         let relation = optimise(bound.relation, &wanted, &columns, options.optimise, &stop)?;
         let (output, read) = lower_into(net, &relation, &columns, streams, options, &stop)?;
-        let field = |output: &crate::bind::Output| Field::new(&output.name, output.kind.flow_type()).or_null();
-        Ok((output, bound.outputs.iter().map(field).collect::<Schema>(), read))
+        let field = |output: &Output| Field::new(&output.name, output.kind.flow_type()).or_null();
+        let before = |output: &Output| {
+            let kind = type_before(&relation, output.id, streams);
+            Field::new(&output.name, kind.unwrap_or_else(|| output.kind.flow_type())).or_null()
+        };
+        let sql: Schema = bound.outputs.iter().map(field).collect();
+        let schema: Schema = bound.outputs.iter().map(before).collect();
+        Ok((add_types(net, output, &sql, &schema), schema, read))
     });
     let (output, schema, read) = added.map_err(|error| parsed.placed(error))?;
     if schema.columns().is_empty() {
@@ -137,6 +145,11 @@ impl StreamTable {
         };
         let columns = stream.schema.columns().iter().map(column).collect();
         StreamTable { stream: stream.clone(), table: Arc::new(Described(columns)) }
+    }
+
+    /// The type of a column of the stream.
+    pub(crate) fn kind_of(&self, column: usize) -> Type {
+        self.stream.schema.columns()[column].kind.clone()
     }
 
     /// A box that reads these columns of the stream, in the types of SQL.
@@ -211,7 +224,8 @@ mod tests {
         let model = net.build().map_err(|error| error.to_string())?;
         sequential::run(&model, Vec::new(), |_| 0).map_err(|error| error.to_string())?;
         let of = |envelope: Envelope| {
-            let row = |row: usize| envelope.columns().iter().map(|column| column.i64s()[row]).collect();
+            let numbers: Vec<Column> = envelope.columns().iter().map(|column| in_sql(column).unwrap()).collect();
+            let row = |row: usize| numbers.iter().map(|column| column.i64s()[row]).collect();
             (0..envelope.rows()).map(row).collect::<Vec<Vec<i64>>>()
         };
         Ok(receive.try_iter().flat_map(of).collect())
@@ -224,6 +238,87 @@ mod tests {
         let joined = rows("SELECT a.n, b.n + 1 FROM a JOIN b ON a.n = b.n", &[a(), b()]).unwrap();
         assert_eq!(joined, [[2, 3], [4, 5], [4, 5]]);
         assert_eq!(rows("SELECT COUNT(*), SUM(n) FROM a WHERE n > 1", &[a()]).unwrap(), [[3, 9]]);
+    }
+
+    #[test]
+    fn a_join_sends_texts_of_several_dictionaries() {
+        let codes = |of: &[u32], values: &[&str]| {
+            let values: Column = values.iter().copied().collect();
+            Column::of_dictionary(of.to_vec(), &values).unwrap()
+        };
+        let schema: Schema = [Field::new("n", Type::I64), Field::new("t", Type::Text)].into_iter().collect();
+        let rows = |first: i64, texts: Column| {
+            Envelope::new([(first..first + texts.len() as i64).collect::<Vec<_>>().into(), texts])
+        };
+        let envelopes = [
+            rows(0, codes(&[1, 0, 1], &["x", "a text that is in no view"])),
+            rows(3, codes(&[0, 0], &["y"])),
+            rows(5, ["plain", "z"].into_iter().collect()),
+        ];
+        let mut net = ModelBuilder::new("test");
+        let streams = ["a", "b"].map(|name| {
+            let envelopes = envelopes.clone();
+            let source = net.source(library::source(name, &schema, move || envelopes.clone()));
+            SqlStream { name: name.to_owned(), schema: schema.clone(), output: source.output(0) }
+        });
+        let text = "SELECT b.t FROM a LEFT JOIN b ON b.n = a.n + 1 ORDER BY a.n";
+        let (output, schema) = add_statement(&mut net, text, &streams, &PlanOptions::default()).unwrap();
+        let (send, receive) = mpsc::channel();
+        let end = net.add(library::sink("end", &schema, move |envelope| Ok(send.send(envelope)?)));
+        net.connect(output, end.input(0));
+        net.end(end.output(0));
+        sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+        let of = |envelope: Envelope| {
+            let column = envelope.column(0).clone();
+            (0..column.len())
+                .map(|row| (!column.is_null(row)).then(|| column.text_at(row).to_owned()))
+                .collect::<Vec<_>>()
+        };
+        let found: Vec<Option<String>> = receive.try_iter().flat_map(of).collect();
+        let long = "a text that is in no view";
+        assert_eq!(
+            found,
+            [Some("x"), Some(long), Some("y"), Some("y"), Some("plain"), Some("z"), None]
+                .map(|text| text.map(str::to_owned))
+        );
+    }
+
+    /// The types of the columns that a statement over `a` and `b` makes of a column of this type.
+    fn types(kind: &Type, text: &str) -> String {
+        let mut net = ModelBuilder::new("test");
+        let schema: Schema = [Field::new("n", kind.clone()), Field::new("k", Type::I8)].into_iter().collect();
+        let streams = ["a", "b"].map(|name| {
+            let source = net.source(library::source(name, &schema, std::iter::empty::<Envelope>));
+            SqlStream { name: name.to_owned(), schema: schema.clone(), output: source.output(0) }
+        });
+        let (_, schema) = add_statement(&mut net, text, &streams, &PlanOptions::default()).unwrap();
+        schema.columns().iter().map(|field| field.kind.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn columns_that_are_passed_on_keep_their_types() {
+        let kind = Type::FixedBinary(3);
+        for (text, wanted) in [
+            ("SELECT a.n, b.n, b.k FROM a JOIN b ON a.k = b.k", "FixedBinary(3) FixedBinary(3) I8"),
+            ("SELECT b.n, a.k FROM a LEFT JOIN b ON a.k + 1 = b.k ORDER BY a.k LIMIT 3", "FixedBinary(3) I8"),
+            ("SELECT k, n, COUNT(*), SUM(k) FROM a GROUP BY n, k", "I8 FixedBinary(3) I64 I64"),
+            ("SELECT MIN(k), MAX(k), AVG(k), COUNT(n) FROM a", "I8 I8 F64 I64"),
+            ("SELECT DISTINCT n FROM (SELECT n, k FROM a WHERE k > 2) AS d", "FixedBinary(3)"),
+            ("SELECT k FROM a UNION ALL SELECT k FROM b", "I8"),
+            ("SELECT k FROM a UNION SELECT k + 1 FROM b", "I64"),
+            ("SELECT k FROM a INTERSECT SELECT k + 1 FROM b", "I8"),
+            ("SELECT (SELECT MAX(b.k) FROM b), -k FROM a", "I8 I64"),
+            ("SELECT n FROM a WHERE n IN (SELECT n FROM b)", "FixedBinary(3)"),
+            ("WITH RECURSIVE r AS (SELECT k FROM a UNION SELECT k + 1 FROM r WHERE k < 9) SELECT k FROM r", "I64"),
+        ] {
+            assert_eq!(types(&kind, text), wanted, "{text}");
+        }
+        let nano = Type::Timestamp(vicus_flow::TimeUnit::Nano, Some("+01:00".into()));
+        assert_eq!(types(&nano, "SELECT n FROM a GROUP BY n"), "Timestamp(us, UTC)");
+        let nested = Type::list(nano);
+        assert_eq!(types(&nested, "SELECT n FROM a ORDER BY n"), "List(Timestamp(us, UTC))");
+        let list = Type::list(Type::Time(vicus_flow::TimeUnit::Second));
+        assert_eq!(types(&list, "SELECT n FROM a ORDER BY n"), "List(Time(s))");
     }
 
     #[test]

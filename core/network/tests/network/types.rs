@@ -169,6 +169,44 @@ fn groups_and_joins_in_parts_keep_types() {
     assert_eq!(found(&right), lines(&wanted));
 }
 
+/// The columns whose types SQL has, with all of their values: not `far`, `huge` (beyond bigint), nor nanoseconds.
+const OF_SQL: [&str; 9] = ["n", "tiny", "half", "name", "tag", "long", "price", "list", "parts"];
+
+#[test]
+fn statements_keep_the_types_of_columns_that_they_pass_on() {
+    let names = OF_SQL.join(", ");
+    let of = |table: &str| OF_SQL.map(|name| format!("{table}.{name}")).join(", ");
+    let before = "box all = all; box f = filter(where: \"n < 500\"); box o = sort(by: \"n\"); box rows = collect;";
+    let greatest: Vec<String> = OF_SQL[1..].iter().map(|name| format!("MAX({name}) AS {name}")).collect();
+    let join = |kind: &str, table: &str| {
+        let columns = of(table);
+        format!(
+            "box j = join(on: \"a.n = b.n\", kind: \"{kind}\", select: \"{columns}\"); box b = all; f -> j.0; b -> j.1;"
+        )
+    };
+    let texts = [
+        format!("box j = aggregate(select: \"{names}\", by: \"{names}\"); f -> j;"),
+        format!("box j = aggregate(select: \"n, {}\", by: \"n\"); f -> j;", greatest.join(", ")),
+        join("inner", "b"),
+        join("left", "a"),
+        join("left", "b"),
+        format!("box j = sql(text: \"SELECT DISTINCT {names} FROM a UNION SELECT {names} FROM a\"); f -> j;"),
+    ];
+    let rows: Vec<i32> = (0..500).collect();
+    let own = columns(&rows);
+    let picked = |name: &str| own.iter().find(|(own, _)| *own == name).unwrap().1.clone();
+    let wanted = OF_SQL.map(picked);
+    for text in texts {
+        let text = format!("{before} {text} all -> f; j -> o -> rows;");
+        let (passed, envelopes) = run(&text).unwrap();
+        for (field, column) in passed.columns().iter().zip(&wanted) {
+            let kind = field.kind.to_string().replace(" or null", "");
+            assert_eq!(kind, column.kind().to_string(), "{text}: {passed}");
+        }
+        assert_eq!(found(&envelopes), lines(&wanted), "{text}");
+    }
+}
+
 #[test]
 fn an_expression_that_cannot_take_a_type_is_told_with_its_place() {
     let text = "box a = all; box m = map(select: \"n, far + 1 AS more\"); box rows = collect; a -> m -> rows;";

@@ -403,6 +403,7 @@ pub(crate) fn gathered<'c>(
             }
             // Texts of several dictionaries are written out.
             let bytes = of.clone().flatten().map(|(column, row)| match column.storage() {
+                Storage::Dictionary if *kind == SqlType::Varchar => column.text_at(row).len(),
                 Storage::Dictionary => column.binary_at(row).len(),
                 _ => beside(column, row),
             });
