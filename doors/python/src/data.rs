@@ -1,5 +1,6 @@
 //! A database: data in memory, or a store in a folder.
 
+use crate::answers;
 use crate::errors::{Failure, Outcome, exception};
 use crate::networks::write_trace;
 use crate::options::{AskOptions, Cancel, Text};
@@ -10,6 +11,7 @@ use crate::transaction::{OpenTransaction, Transaction};
 use crate::wait::{Bounds, interruptible, is_main, leaving, seconds, without_interpreter};
 use oxrdf::NamedNode;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Read};
@@ -184,7 +186,7 @@ impl<T> Raise<T> for Outcome<T> {
 const AT_ONCE: Duration = Duration::from_millis(25);
 
 /// The options with a limit on the time from `began` on.
-fn remaining(options: &SessionOptions, began: Instant) -> SessionOptions {
+pub(crate) fn remaining(options: &SessionOptions, began: Instant) -> SessionOptions {
     let mut options = options.clone();
     options.limits.time = options.limits.time.map(|time| time.saturating_sub(began.elapsed()));
     options
@@ -192,7 +194,7 @@ fn remaining(options: &SessionOptions, began: Instant) -> SessionOptions {
 
 /// Reads and plans a text. A short text is planned at once; a longer one is begun anew on another thread, while this
 /// one looks for signals.
-fn prepare(
+pub(crate) fn prepare(
     py: Python<'_>,
     service: &Service,
     dataset: &Dataset,
@@ -234,6 +236,16 @@ fn begin(
     let session = site.threads.service()?.session(dataset, options.clone());
     let cancel = options.limits.cancel.clone();
     py.detach(|| rows::begin(site.threads.clone(), session.call()?, Arc::clone(plan), cancel, text))
+}
+
+/// The target of what is written to a path: a pipe's reader is waited for no longer than the call lasts.
+pub(crate) fn output_to(path: &Path, name: &str, bounds: &Bounds) -> io::Result<Output> {
+    match is_to_be_replaced(path) {
+        Ok(false) => {
+            Pipe::write(path, bounds.ask()).and_then(|pipe| Output::over(BufWriter::with_capacity(1 << 16, pipe), name))
+        }
+        _ => Output::create(path),
+    }
 }
 
 /// A plan as text, and its operators.
@@ -515,6 +527,26 @@ impl Data {
         begun().raise(py, Some(text))
     }
 
+    /// Answers a query in a format, into a file or as bytes; how many rows, and the bytes.
+    #[pyo3(signature = (text, path, format, asked=None))]
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        text: Text<'_>,
+        path: Option<PathBuf>,
+        format: Option<&str>,
+        asked: Option<AskOptions>,
+    ) -> PyResult<(u64, Bound<'py, PyBytes>)> {
+        let text = text.0;
+        let written = || {
+            let held = self.held()?;
+            let options = asked.unwrap_or_default().options(&held.site)?;
+            answers::write(py, &held.site, &held.dataset(), &options, text, path, format)
+        };
+        let (rows, bytes) = written().raise(py, Some(text))?;
+        Ok((rows, PyBytes::new(py, &bytes)))
+    }
+
     /// A query that is planned for the data as it is now.
     #[pyo3(signature = (text, asked=None))]
     fn prepare(&self, py: Python<'_>, text: Text<'_>, asked: Option<AskOptions>) -> PyResult<Prepared> {
@@ -661,12 +693,7 @@ impl Data {
                     let error = io::Error::new(error.kind(), format!("{name}: {error}"));
                     Failure::Python(error.into())
                 };
-                let output = match is_to_be_replaced(&path) {
-                    Ok(false) => Pipe::write(&path, bounds.ask())
-                        .and_then(|pipe| Output::over(BufWriter::with_capacity(1 << 16, pipe), &name)),
-                    _ => Output::create(&path),
-                };
-                let mut output = output.map_err(refused)?;
+                let mut output = output_to(&path, &name, &bounds).map_err(refused)?;
                 let mut pause = |_| if bounds.is_over() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) };
                 let written = dump(snapshot, graph, Format::from(syntax), &prefixes, &mut output, &mut pause);
                 let quads = written.map_err(|error| match error {
@@ -930,6 +957,26 @@ impl Transaction {
             ask(py, self.site(), &dataset, &options, text)
         };
         begun().raise(py, Some(text))
+    }
+
+    /// Answers a query over the data as changed so far in a format, into a file or as bytes; how many rows, and the
+    /// bytes.
+    #[pyo3(signature = (text, path, format, asked=None))]
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        text: Text<'_>,
+        path: Option<PathBuf>,
+        format: Option<&str>,
+        asked: Option<AskOptions>,
+    ) -> PyResult<(u64, Bound<'py, PyBytes>)> {
+        let text = text.0;
+        let written = || {
+            let options = asked.unwrap_or_default().options(self.site())?;
+            answers::write(py, self.site(), &self.dataset(py)?, &options, text, path, format)
+        };
+        let (rows, bytes) = written().raise(py, Some(text))?;
+        Ok((rows, PyBytes::new(py, &bytes)))
     }
 
     /// Ends it, with its changes or without.

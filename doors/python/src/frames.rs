@@ -13,7 +13,7 @@ use pyo3::types::PyCapsule;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use vicus_service::{Ask, Error, SqlTable};
+use vicus_service::{Ask, Error, SqlTable, SqlType};
 
 /// The rows of a frame, read once, as a table that statements may read any number of times.
 #[pyclass(frozen, module = "vicus")]
@@ -79,19 +79,29 @@ impl Frame {
         read().raise(py, None)
     }
 
-    /// The rows of a file of Parquet, CSV, Arrow: its format is that of its name's ending.
+    /// The rows of a file of Parquet, CSV, Arrow, or lines of JSON: its format is that of its name's ending. `types` are
+    /// SQL's names of the types of columns, by their names.
     #[staticmethod]
-    #[pyo3(signature = (path, timeout=None, cancel=None))]
+    #[pyo3(signature = (path, timeout=None, cancel=None, types=BTreeMap::new()))]
     fn of_file(
         py: Python<'_>,
         path: PathBuf,
         timeout: Option<f64>,
         cancel: Option<&Bound<'_, Cancel>>,
+        types: BTreeMap<String, String>,
     ) -> PyResult<Frame> {
         let opened = || -> Outcome<Frame> {
             let bounds = Bounds::new(cancel, timeout)?;
+            let of = |(column, name): (String, String)| match SqlType::named(&name) {
+                Some(kind) => Ok((column, kind)),
+                None => Err(Failure::argument(format_args!(
+                    "table_types: {column}: `{name}` is no type of SQL; such are bigint, double, varchar, date, \
+                     decimal(9, 2) and bigint[]"
+                ))),
+            };
+            let types = types.into_iter().map(of).collect::<Outcome<BTreeMap<_, _>>>()?;
             interruptible(py, &bounds, || {
-                let opened = vicus_tables::open_until(&path, BTreeMap::new(), &|| bounds.is_over());
+                let opened = vicus_tables::open_until(&path, types, &|| bounds.is_over());
                 opened.map(Frame).map_err(|error| Failure::new("DataError", error))
             })
         };

@@ -21,6 +21,7 @@
 //! The calling thread never works on what takes long: it waits in slices, and looks for signals between them. Ctrl-C
 //! then cancels the call by the call's own handle.
 
+mod answers;
 mod attached;
 mod data;
 mod errors;

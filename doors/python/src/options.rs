@@ -67,6 +67,8 @@ pub(crate) struct AskOptions {
     tables: Option<Vec<(String, Py<Frame>)>>,
     any_order: bool,
     rdf_12: bool,
+    /// Whether a query with an unknown function is refused.
+    strict_functions: bool,
     /// The graph that is read as the default graph.
     graph: Option<String>,
     /// Whether the default graph is the union of the named ones.
@@ -84,7 +86,13 @@ impl AskOptions {
         let has_language = self.language.as_deref().is_some_and(|name| name != "sparql");
         let has_values = self.base.is_some() || self.given.is_some() || self.tables.is_some();
         let has_others = !self.allow_service.is_empty() || self.load_folder.is_some();
-        !has_language && !has_values && !has_others && !self.rdf_12 && self.graph.is_none() && !self.union
+        !has_language
+            && !has_values
+            && !has_others
+            && !self.rdf_12
+            && !self.strict_functions
+            && self.graph.is_none()
+            && !self.union
     }
 
     pub(crate) fn options(self, site: &Site) -> Outcome<SessionOptions> {
@@ -102,6 +110,7 @@ impl AskOptions {
         options.parallel_answers = self.any_order;
         options.first_rows = self.first_rows;
         options.languages.sparql.rdf_12 = self.rdf_12;
+        options.languages.sparql.strict_functions = self.strict_functions;
         options.temporary = site.temporary.clone();
         options.peers.clone_from(&site.peers);
         if let Some(name) = self.graph {

@@ -50,14 +50,18 @@ impl Bounds {
     /// `timeout` is in seconds.
     pub(crate) fn new(cancel: Option<&Bound<'_, options::Cancel>>, timeout: Option<f64>) -> Outcome<Bounds> {
         let time = timeout.map(seconds).transpose()?;
-        let until = time.and_then(|time| Instant::now().checked_add(time));
-        let cancel = cancel.map_or_else(Cancel::new, |cancel| cancel.get().0.child());
-        Ok(Bounds { cancel, until, is_late: AtomicBool::new(false) })
+        Ok(Bounds::within(cancel.map_or_else(Cancel::new, |cancel| cancel.get().0.child()), time))
     }
 
     /// Those of a call whose time is looked at elsewhere.
     pub(crate) fn of(cancel: Cancel) -> Bounds {
         Bounds { cancel, until: None, is_late: AtomicBool::new(false) }
+    }
+
+    /// The variant that also looks at the time.
+    pub(crate) fn within(cancel: Cancel, time: Option<Duration>) -> Bounds {
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        Bounds { cancel, until, is_late: AtomicBool::new(false) }
     }
 
     /// Cancels the call if its time is up.

@@ -95,6 +95,12 @@ CALLS: dict[str, Callable[..., Any]] = {
     "query of a transaction": lambda w, **bounds: len(
         w.db.transaction().query("SELECT (COUNT(*) AS ?n) " + CROSS, **bounds)
     ),
+    "sql of a transaction": lambda w, **bounds: len(
+        w.db.transaction().sql('SELECT COUNT(*) AS n FROM ' + ", ".join(f'"http://e/p" AS t{n}' for n in range(6)), **bounds)
+    ),
+    "answer as bytes": lambda w, **bounds: w.db.serialize("SELECT (COUNT(*) AS ?n) " + CROSS, "csv", **bounds),
+    "answer into a file": lambda w, **bounds: w.db.write("SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }", os.devnull, format="csv", **bounds),
+    "answer into a pipe without a reader": lambda w, **bounds: w.db.write("ASK {}", w.pipe("out.json"), **bounds),
     "load of a pipe without a writer": lambda w, **bounds: w.db.load(w.pipe("in.nt"), **bounds),
     "load into a store of a pipe": lambda w, **bounds: w.store.load(w.pipe("in.ttl"), **bounds),
     "load in its turn": lambda w, **bounds: w.held(w.store).load(data="<http://e/a> <http://e/b> 1 .", **bounds),

@@ -90,14 +90,23 @@ def _asked(
     union: bool = False,
     allow_service: Sequence[str] = (),
     load_folder: str | os.PathLike[str] | None = None,
+    strict_functions: bool = False,
+    table_types: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, object]:
     if isinstance(allow_service, str):
         raise errors.ArgumentError(f'allow_service is a list of beginnings of URLs: ["{allow_service}"]')
     frames = None
     if tables is not None:
         began = time.monotonic()
-        frames = [(name, _frame(name, frame, _left(timeout, began), cancel)) for name, frame in tables.items()]
+        types_ = table_types or {}
+        frames = [
+            (name, _frame(name, frame, _left(timeout, began), cancel, types_.get(name))) for name, frame in tables.items()
+        ]
         timeout = _left(timeout, began)
+    for name in table_types or {}:
+        if name not in (tables or {}):
+            known = ", ".join(tables or {}) or "none"
+            raise errors.ArgumentError(f"table_types: there is no table {name!r}; the tables are {known}")
     return {
         "language": language,
         "timeout": timeout,
@@ -110,6 +119,7 @@ def _asked(
         "tables": frames,
         "any_order": any_order,
         "rdf_12": rdf_12,
+        "strict_functions": strict_functions,
         "cancel": cancel,
         "graph": graph,
         "union": union,
@@ -144,12 +154,18 @@ def _given(value: object) -> tuple[str, str, str | None, str | None]:
 
 
 def _frame(
-    name: str, frame: object, timeout: float | None = None, cancel: _vicus.Cancel | None = None
+    name: str,
+    frame: object,
+    timeout: float | None = None,
+    cancel: _vicus.Cancel | None = None,
+    types_: Mapping[str, str] | None = None,
 ) -> _vicus.Frame:
+    if isinstance(frame, (str, os.PathLike)):
+        return _vicus.Frame.of_file(os.fspath(frame), timeout, cancel, dict(types_ or {}))
+    if types_:
+        raise errors.ArgumentError(f"table_types: {name} is no file; the columns of a frame have types, so cast them there")
     if isinstance(frame, _vicus.Frame):
         return frame
-    if isinstance(frame, (str, os.PathLike)):
-        return _vicus.Frame.of_file(os.fspath(frame), timeout, cancel)
     if not hasattr(frame, "__arrow_c_stream__"):
         to_arrow = getattr(frame, "to_arrow", None)
         kind = type(frame).__name__
@@ -456,6 +472,7 @@ class _Asks:
         any_order: bool = False,
         rdf_12: bool = False,
         union: bool = False,
+        strict_functions: bool = False,
         allow_service: Sequence[str] = (),
         cancel: _vicus.Cancel | None = None,
     ) -> Result:
@@ -467,7 +484,8 @@ class _Asks:
         and ``types={"age": int}`` makes values of a column, all of which must have that type. Rows without ORDER BY
         may come in any order with ``any_order=True``: several threads then make them at once. With ``union=True`` the
         default graph is that of all named graphs together. ``allow_service`` has the beginnings of the URLs that SERVICE
-        may ask, or ``"all"``; without, it may ask none.
+        may ask, or ``"all"``; without, it may ask none. ``strict_functions=True`` refuses a text with a function that is
+        unknown, whose call is an error of its row otherwise.
 
         >>> import vicus
         >>> db = vicus.memory()
@@ -487,6 +505,7 @@ class _Asks:
             or any_order
             or rdf_12
             or union
+            or strict_functions
             or allow_service
             or cancel is not None
         ):
@@ -501,6 +520,7 @@ class _Asks:
             any_order=any_order,
             rdf_12=rdf_12,
             union=union,
+            strict_functions=strict_functions,
             allow_service=allow_service,
             cancel=cancel,
         )
@@ -516,13 +536,15 @@ class _Asks:
         most_rows: int | None = None,
         most_boxes: int | None = None,
         first_rows: int | None = None,
+        table_types: Mapping[str, Mapping[str, str]] | None = None,
         cancel: _vicus.Cancel | None = None,
         **frames: object,
     ) -> Result:
         """Begins to answer a statement of SQL. Tables are the frames given by name, which may be anything with
         ``__arrow_c_stream__``, or the path of a file (Parquet, CSV, Arrow); predicates of the data; and the rows of
         ``SPARQL('…')``. ``bind`` has values of parameters, which the statement writes as ``$name``. ``most_boxes`` bounds
-        how many boxes of a recursive statement live at once.
+        how many boxes of a recursive statement live at once. ``table_types={"people": {"zip": "varchar"}}`` sets types of
+        a file's columns, which CSV and lines of JSON leave open.
 
         >>> import vicus
         >>> db = vicus.memory()
@@ -540,9 +562,81 @@ class _Asks:
             first_rows=first_rows,
             bind=bind,
             tables=frames,
+            table_types=table_types,
             cancel=cancel,
         )
         return Result(self._native.query(text, asked), "lexical", [])
+
+    def write(
+        self,
+        text: str,
+        path: Files,
+        *,
+        format: str | None = None,
+        language: str = "sparql",
+        bind: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        memory: int | str | None = None,
+        base: str | None = None,
+        union: bool = False,
+        cancel: _vicus.Cancel | None = None,
+        **frames: object,
+    ) -> int:
+        """Answers a query into a file while it runs; how many rows or triples. The format is that of the name's ending,
+        packed or not (``.csv``, ``.json.gz``, ``.srx``, ``.ttl``), or ``format``: json, xml, csv, tsv, table or arrow, and
+        for graphs nt, nq, ttl, trig, rdfxml or jsonld. The old content stays until all is written. With
+        ``language="sql"`` the text is a statement, and ``frames`` are its tables as :meth:`sql` has them.
+
+        >>> import os, tempfile, vicus
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     vicus.memory().write("SELECT (1 AS ?n) {}", os.path.join(folder, "one.csv"))
+        1
+        """
+        asked = _asked(
+            language,
+            bind=bind,
+            timeout=timeout,
+            memory=memory,
+            base=base,
+            union=union,
+            tables=frames or None,
+            cancel=cancel,
+        )
+        written: int = self._native.write(text, os.fspath(path), errors._checked("format", format), asked)[0]
+        return written
+
+    def serialize(
+        self,
+        text: str,
+        format: str,
+        *,
+        language: str = "sparql",
+        bind: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+        memory: int | str | None = None,
+        base: str | None = None,
+        union: bool = False,
+        cancel: _vicus.Cancel | None = None,
+        **frames: object,
+    ) -> bytes:
+        """The answer of a query in a format of :meth:`write`, held whole.
+
+        >>> import vicus
+        >>> vicus.memory().serialize("SELECT (1 AS ?n) {}", "csv")
+        b'n\\r\\n1\\r\\n'
+        """
+        asked = _asked(
+            language,
+            bind=bind,
+            timeout=timeout,
+            memory=memory,
+            base=base,
+            union=union,
+            tables=frames or None,
+            cancel=cancel,
+        )
+        made: bytes = self._native.write(text, None, errors._checked("format", format), asked)[1]
+        return made
 
 
 def _encoded(data: str | bytes | None) -> bytes | None:
@@ -878,12 +972,15 @@ class Prepared:
         return f"<vicus.Prepared {self._native.text!r}>"
 
 
-class Transaction:
+class Transaction(_Asks):
     """Several updates that happen as one: :meth:`Database.transaction` begins it. Left by an exception, or without
-    :meth:`commit`, nothing of it happens; ``with`` commits at its end."""
+    :meth:`commit`, nothing of it happens; ``with`` commits at its end. Queries, of SPARQL and of SQL, see the data as
+    changed so far."""
 
     __slots__ = ("_native",)
     __module__ = "vicus"
+
+    _native: _vicus.Transaction
 
     def __init__(self, native: _vicus.Transaction) -> None:
         self._native = native
@@ -900,21 +997,6 @@ class Transaction:
     ) -> None:
         """Changes the data of the transaction."""
         self._native.update(text, _asked(timeout=timeout, memory=memory, base=base, bind=bind, cancel=cancel))
-
-    def query(
-        self,
-        text: str,
-        *,
-        bind: Mapping[str, object] | None = None,
-        timeout: float | None = None,
-        memory: int | str | None = None,
-        terms: str = "lexical",
-        types: Mapping[str, object] | None = None,
-        cancel: _vicus.Cancel | None = None,
-    ) -> Result:
-        """Begins to answer a query over the data as changed so far."""
-        asked = _asked(timeout=timeout, memory=memory, bind=bind, cancel=cancel)
-        return Result(self._native.query(text, asked), terms, _types(types))
 
     def commit(self) -> None:
         """Makes the changes durable, and visible to others."""
