@@ -181,8 +181,8 @@ fn aggregate() -> BoxSpec {
 fn join() -> BoxSpec {
     BoxSpec::new(
         "join",
-        "Joins the rows of its inputs, `a` and `b`, that meet a condition of SQL; `b` is kept in memory. Columns named alone \
-         keep their types.",
+        "Joins the rows of its inputs, `a` and `b`, that meet a condition of SQL; `b` is kept in memory. Columns named \
+         alone keep their types.",
     )
     .ports(Ports::Exactly(2), Ports::Exactly(1))
     .waits_for(&[1])

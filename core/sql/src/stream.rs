@@ -30,7 +30,8 @@ pub struct SqlStream {
 
 /// Adds the boxes of a statement over streams to a network. Gives the output that sends its rows, and their columns. A
 /// column of a stream that is passed on, also as a key of groups, MIN or MAX, keeps its type but for nanoseconds, which
-/// become microseconds; a computed one is of SQL's types. A stream that the statement doesn't need is taken and dropped.
+/// become microseconds; a computed one is of SQL's types. A stream that the statement doesn't need is taken and
+/// dropped.
 ///
 /// ```
 /// use std::sync::mpsc;

@@ -79,8 +79,8 @@ impl Frame {
         read().raise(py, None)
     }
 
-    /// The rows of a file of Parquet, CSV, Arrow, or lines of JSON: its format is that of its name's ending. `types` are
-    /// SQL's names of the types of columns, by their names.
+    /// The rows of a file of Parquet, CSV, Arrow, or lines of JSON: its format is that of its name's ending. `types`
+    /// are SQL's names of the types of columns, by their names.
     #[staticmethod]
     #[pyo3(signature = (path, timeout=None, cancel=None, types=BTreeMap::new()))]
     fn of_file(

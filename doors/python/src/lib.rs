@@ -22,6 +22,7 @@
 //! then cancels the call by the call's own handle.
 
 mod answers;
+mod archives;
 mod attached;
 mod data;
 mod errors;
@@ -101,5 +102,7 @@ fn _vicus(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(quads::graphs, module)?)?;
     module.add_function(wrap_pyfunction!(quads::change, module)?)?;
     module.add_function(wrap_pyfunction!(triples::triples, module)?)?;
+    module.add_function(wrap_pyfunction!(archives::archive, module)?)?;
+    module.add_function(wrap_pyfunction!(archives::restore, module)?)?;
     module.add_function(wrap_pyfunction!(data::check, module)?)
 }

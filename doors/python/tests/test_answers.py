@@ -1,5 +1,5 @@
-"""Answers in the formats of SPARQL and RDF, SQL within transactions, and types of files' columns. Expected texts are those
-of the formats' specifications, written by hand, or what Python's own readers make of them."""
+"""Answers in the formats of SPARQL and RDF, SQL within transactions, and types of files' columns. Expected texts are
+those of the formats' specifications, written by hand, or what Python's own readers make of them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_statements_of_sql_are_written(people: vicus.Database, tmp_path: pathlib
 def test_a_refused_answer_leaves_the_file_as_it_was(people: vicus.Database, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "kept.csv"
     path.write_text("old")
-    cross = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l . ?m ?n ?o . ?p ?q ?r . ?s ?t ?u . ?v ?w ?x . ?y ?z ?aa }"
+    cross = "SELECT * {" + " ".join(f"?s{n} ?p{n} ?o{n} ." for n in range(9)) + "}"
     with pytest.raises(vicus.Timeout):
         people.write(cross, path, timeout=0.2)
     with pytest.raises(vicus.SyntaxError):

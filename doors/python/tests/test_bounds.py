@@ -32,6 +32,12 @@ class World:
         os.mkfifo(self.folder / name)
         return self.folder / name
 
+    def unread(self, name: str) -> pathlib.Path:
+        """A pipe whose reader takes nothing."""
+        path = self.pipe(name)
+        self.kept.append(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
+        return path
+
     def held(self, db: vicus.Database) -> vicus.Database:
         """A database with a transaction that has not ended."""
         self.kept.append(db.transaction())
@@ -96,11 +102,16 @@ CALLS: dict[str, Callable[..., Any]] = {
         w.db.transaction().query("SELECT (COUNT(*) AS ?n) " + CROSS, **bounds)
     ),
     "sql of a transaction": lambda w, **bounds: len(
-        w.db.transaction().sql('SELECT COUNT(*) AS n FROM ' + ", ".join(f'"http://e/p" AS t{n}' for n in range(6)), **bounds)
+        w.db.transaction().sql("SELECT COUNT(*) AS n FROM " + ", ".join(f'"http://e/p" AS t{n}' for n in "abcdef"), **bounds)
     ),
     "answer as bytes": lambda w, **bounds: w.db.serialize("SELECT (COUNT(*) AS ?n) " + CROSS, "csv", **bounds),
-    "answer into a file": lambda w, **bounds: w.db.write("SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }", os.devnull, format="csv", **bounds),
+    "answer into a file": lambda w, **bounds: w.db.write(
+        "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }", os.devnull, format="csv", **bounds
+    ),
     "answer into a pipe without a reader": lambda w, **bounds: w.db.write("ASK {}", w.pipe("out.json"), **bounds),
+    "answer into a pipe that nobody empties": lambda w, **bounds: w.db.write(
+        "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }", w.unread("rows.csv"), **bounds
+    ),
     "load of a pipe without a writer": lambda w, **bounds: w.db.load(w.pipe("in.nt"), **bounds),
     "load into a store of a pipe": lambda w, **bounds: w.store.load(w.pipe("in.ttl"), **bounds),
     "load in its turn": lambda w, **bounds: w.held(w.store).load(data="<http://e/a> <http://e/b> 1 .", **bounds),

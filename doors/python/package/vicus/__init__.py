@@ -24,12 +24,10 @@ from ._vicus import wait_for_unfinished as _wait_for_unfinished
 _atexit.register(_wait_for_unfinished, 0.3)
 
 from . import _errors
+from ._archives import Archived, Restored, restore
 from ._database import (
     Database,
-    Operator,
-    Plan,
     Prepared,
-    Profile,
     Result,
     Transaction,
     check,
@@ -41,12 +39,14 @@ from ._errors import *
 from ._machine import Page, Simulated, Strategies, Topology, simulate, strategies, topology, view
 from ._network import Box, Network, Ran, Rows, Trace, box, kinds, trace
 from ._nodes import Node
+from ._plans import Operator, Plan, Profile
 from ._runtime import Runtime, empty, footprint
 from ._terms import IRI, BlankNode, Literal, Term, Triple
 from ._vicus import Cancel, __version__
 
 __all__ = [
     "IRI",
+    "Archived",
     "BlankNode",
     "Box",
     "Cancel",
@@ -60,6 +60,7 @@ __all__ = [
     "Prepared",
     "Profile",
     "Ran",
+    "Restored",
     "Result",
     "Rows",
     "Runtime",
@@ -79,6 +80,7 @@ __all__ = [
     "memory",
     "open",
     "read",
+    "restore",
     "simulate",
     "strategies",
     "topology",

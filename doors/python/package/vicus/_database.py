@@ -18,20 +18,17 @@ from typing import (
 
 from . import _errors as errors
 from . import _vicus
+from ._archives import Archived, _place, _roots
+from ._plans import Plan, Profile
 from ._terms import _parts
 
 if TYPE_CHECKING:
     import pathlib
     import types
 
-    from ._network import Trace
-
 __all__ = [
     "Database",
-    "Operator",
-    "Plan",
     "Prepared",
-    "Profile",
     "Result",
     "Transaction",
     "check",
@@ -100,7 +97,8 @@ def _asked(
         began = time.monotonic()
         types_ = table_types or {}
         frames = [
-            (name, _frame(name, frame, _left(timeout, began), cancel, types_.get(name))) for name, frame in tables.items()
+            (name, _frame(name, frame, _left(timeout, began), cancel, types_.get(name)))
+            for name, frame in tables.items()
         ]
         timeout = _left(timeout, began)
     for name in table_types or {}:
@@ -163,7 +161,7 @@ def _frame(
     if isinstance(frame, (str, os.PathLike)):
         return _vicus.Frame.of_file(os.fspath(frame), timeout, cancel, dict(types_ or {}))
     if types_:
-        raise errors.ArgumentError(f"table_types: {name} is no file; the columns of a frame have types, so cast them there")
+        raise errors.ArgumentError(f"table_types: {name} is no file; columns of a frame have types, so cast them there")
     if isinstance(frame, _vicus.Frame):
         return frame
     if not hasattr(frame, "__arrow_c_stream__"):
@@ -337,119 +335,6 @@ def _import(name: str) -> Any:
         raise ImportError(f"this needs {name}: pip install {name}") from error
 
 
-class Operator:
-    """An operator of a plan, with the operators whose rows it reads."""
-
-    __slots__ = ("children", "columns", "degree", "detail", "estimate", "name", "work")
-    __module__ = "vicus"
-
-    #: What it does: ``index join``, ``sort``.
-    name: str
-    #: With what: a pattern, an expression.
-    detail: str
-    #: The columns of its rows.
-    columns: list[str]
-    #: How many rows it is expected to make.
-    estimate: float
-    #: How many boxes share its work.
-    degree: int
-    #: Its work in a profile: ``rows``, ``is_whole`` (or it was stopped early), ``seconds``, and the bytes ``near``,
-    #: ``far`` and ``spilled``; nothing in a plan.
-    work: dict[str, Any] | None
-    #: The operators whose rows it reads.
-    children: list[Operator]
-
-    def __init__(self, parts: tuple[Any, ...]) -> None:
-        _, self.name, self.detail, self.columns, self.estimate, self.degree, work = parts
-        self.work, self.children = None, []
-        if work is not None:
-            rows, is_whole, busy_ns, near, far, spilled = work
-            self.work = {
-                "rows": rows,
-                "is_whole": is_whole,
-                "seconds": busy_ns / 1e9,
-                "near": near,
-                "far": far,
-                "spilled": spilled,
-            }
-
-    def __repr__(self) -> str:
-        return f"<vicus.Operator {self.name} {self.detail}".rstrip() + ">"
-
-
-class Plan(str):
-    """How a query is answered: its operators as a tree, and its boxes. A picture in a notebook.
-
-    >>> import vicus
-    >>> plan = vicus.memory().explain("SELECT ?s { ?s <http://e/p> ?o } ORDER BY ?o")
-    >>> plan.tree.name, [child.name for child in plan.tree.children]
-    ('extend', ['sort'])
-    """
-
-    __slots__ = ("tree",)
-    __module__ = "vicus"
-
-    #: The operator that makes the answer.
-    tree: Operator
-
-    def __new__(cls, text: str, operators: list[tuple[Any, ...]]) -> Plan:
-        made = str.__new__(cls, text)
-        nodes = [Operator(parts) for parts in operators]
-        for node, parts in zip(nodes, operators):
-            if parts[0] is not None:
-                nodes[parts[0]].children.append(node)
-        made.tree = nodes[0]
-        return made
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Its text.
-        return (str, (str(self),))
-
-    def svg(self) -> str:
-        """The operators as a picture: a tree, and after a run the time of each."""
-        from ._show import plan_svg
-
-        return plan_svg(self)
-
-    def _repr_html_(self) -> str:
-        from ._show import plan_html
-
-        return plan_html(self)
-
-
-class Profile(Plan):
-    """How a query was answered: its plan with the work of each operator, its rows, and its times."""
-
-    __slots__ = ("planning", "rows", "seconds", "trace")
-    __module__ = "vicus"
-
-    #: How many rows there were.
-    rows: int
-    #: Seconds of reading and planning the text.
-    planning: float
-    #: Seconds from the start to the last row.
-    seconds: float
-    #: The record of the run, if it was asked for one.
-    trace: Trace | None
-
-    @classmethod
-    def _of(
-        cls, plan: tuple[str, list[tuple[Any, ...]]], rows: int, planning: float, seconds: float, path: str | None
-    ) -> Profile:
-        from ._network import Trace
-
-        made = cls(*plan)
-        made.rows, made.planning, made.seconds = rows, planning, seconds
-        made.trace = None if path is None else Trace(path)
-        return made
-
-    def _repr_html_(self) -> str:
-        return super()._repr_html_() + ("" if self.trace is None else self.trace._repr_html_())
-
-
 class _Asks:
     """What answers queries."""
 
@@ -484,8 +369,8 @@ class _Asks:
         and ``types={"age": int}`` makes values of a column, all of which must have that type. Rows without ORDER BY
         may come in any order with ``any_order=True``: several threads then make them at once. With ``union=True`` the
         default graph is that of all named graphs together. ``allow_service`` has the beginnings of the URLs that SERVICE
-        may ask, or ``"all"``; without, it may ask none. ``strict_functions=True`` refuses a text with a function that is
-        unknown, whose call is an error of its row otherwise.
+        may ask, or ``"all"``; without, it may ask none. ``strict_functions=True`` refuses a text with an unknown
+        function, whose call is an error of its row otherwise.
 
         >>> import vicus
         >>> db = vicus.memory()
@@ -543,8 +428,8 @@ class _Asks:
         """Begins to answer a statement of SQL. Tables are the frames given by name, which may be anything with
         ``__arrow_c_stream__``, or the path of a file (Parquet, CSV, Arrow); predicates of the data; and the rows of
         ``SPARQL('…')``. ``bind`` has values of parameters, which the statement writes as ``$name``. ``most_boxes`` bounds
-        how many boxes of a recursive statement live at once. ``table_types={"people": {"zip": "varchar"}}`` sets types of
-        a file's columns, which CSV and lines of JSON leave open.
+        how many boxes of a recursive statement live at once. ``table_types={"people": {"zip": "varchar"}}`` sets types
+        of a file's columns, which CSV and lines of JSON leave open.
 
         >>> import vicus
         >>> db = vicus.memory()
@@ -582,9 +467,9 @@ class _Asks:
         cancel: _vicus.Cancel | None = None,
         **frames: object,
     ) -> int:
-        """Answers a query into a file while it runs; how many rows or triples. The format is that of the name's ending,
-        packed or not (``.csv``, ``.json.gz``, ``.srx``, ``.ttl``), or ``format``: json, xml, csv, tsv, table or arrow, and
-        for graphs nt, nq, ttl, trig, rdfxml or jsonld. The old content stays until all is written. With
+        """Answers a query into a file while it runs; how many rows or triples. The format is that of the name's
+        ending, packed or not (``.csv``, ``.json.gz``, ``.srx``, ``.ttl``), or ``format``: json, xml, csv, tsv, table or
+        arrow, and for graphs nt, nq, ttl, trig, rdfxml or jsonld. The old content stays until all is written. With
         ``language="sql"`` the text is a statement, and ``frames`` are its tables as :meth:`sql` has them.
 
         >>> import os, tempfile, vicus
@@ -853,6 +738,22 @@ class Database(_Asks):
     ) -> int:
         """Copies the data as it is now to a store in a folder of its own; how many quads."""
         return self._native.backup(os.fspath(path), _bytes(memory), timeout, cancel)
+
+    def archive(
+        self,
+        place: Files,
+        *,
+        tls_ca: Files | None = None,
+        timeout: float | None = None,
+        cancel: _vicus.Cancel | None = None,
+    ) -> Archived:
+        """Sends what an archive does not have of the store, each record once: :func:`restore` makes the store again as
+        it was at any time. ``place`` is a folder, or the URL of a bucket (``s3://bucket/folder``) where the module is
+        built for object storage; ``tls_ca`` is a PEM file of the authorities of its service."""
+        folder = self._native.path
+        if folder is None:
+            raise errors.StoreError("this data is in memory, and an archive is of a store")
+        return Archived(*_vicus.archive(folder, _place(place), _roots(tls_ca), timeout, cancel))
 
     def check(self, *, timeout: float | None = None, cancel: _vicus.Cancel | None = None) -> str:
         """Checks the store: every checksum, and every index against the others."""

@@ -16,6 +16,7 @@ __all__ = [
     "Transaction",
     "Triples",
     "__version__",
+    "archive",
     "change",
     "check",
     "command",
@@ -25,6 +26,7 @@ __all__ = [
     "graphs",
     "network_kinds",
     "refuse_subinterpreters",
+    "restore",
     "run_network",
     "run_over_nodes",
     "show_network",
@@ -38,6 +40,19 @@ def command(arguments: Sequence[str], libraries: str) -> int: ...
 def refuse_subinterpreters() -> None: ...
 def wait_for_unfinished(seconds: float) -> None: ...
 def free_limit() -> int | None: ...
+def archive(
+    folder: str | bytes, place: str, roots: str | None, timeout: float | None, cancel: Cancel | None
+) -> tuple[int, int, int]: ...
+def restore(
+    place: str,
+    folder: str | bytes,
+    record: int | None,
+    time: int | None,
+    follower: bool,
+    roots: str | None,
+    timeout: float | None,
+    cancel: Cancel | None,
+) -> tuple[int, int]: ...
 def check(path: str | bytes, timeout: float | None, cancel: Cancel | None) -> str: ...
 
 _Parts = tuple[str, str, str | None, str | None]
