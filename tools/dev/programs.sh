@@ -7,7 +7,14 @@ long_programs=(verbs programs store sparql sim service server rdf sql)
 
 # Builds the test programs that `cargo test` would run with these arguments, runs them, and then the documentation's.
 run_programs() {
-  local folder outcome=0
+  run_programs_alone "" "$@" || return
+  cargo test "${locked[@]}" "$@" --doc
+}
+
+# The programs without the documentation's tests. Of each, the tests with $1 in their names; all if it is empty.
+run_programs_alone() {
+  local folder outcome=0 filter="$1"
+  shift
   folder="$(mktemp -d)"
   # In a subshell, so that its folder goes away whatever happens.
   (
@@ -19,7 +26,7 @@ run_programs() {
     # As many tests at once as there are processors.
     export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((($(nproc) + 1) / 2))}"
     LD_LIBRARY_PATH="$(rustc --print sysroot)/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    export LD_LIBRARY_PATH folder
+    export LD_LIBRARY_PATH folder filter
     export -f run_program
     # shellcheck disable=SC2016 # the inner shell reads these
     xargs -d '\n' -P 2 -n 1 bash -c 'run_program "${1%%:*}" "${1#*:}"' _ <"$folder/programs" || true
@@ -29,8 +36,7 @@ run_programs() {
     fi
     printf '\n%s programs passed\n' "$(wc -l <"$folder/programs")"
   ) || outcome=$?
-  [[ "$outcome" -eq 0 ]] || return "$outcome"
-  cargo test "${locked[@]}" "$@" --doc
+  return "$outcome"
 }
 
 # From cargo's messages: the folder of a package, a colon, and a program of it, a line each, the longest ones first.
@@ -51,7 +57,7 @@ list_programs() {
 run_program() {
   local package="$1" program="$2" said TIMEFORMAT='took %R s, and %U + %S s of processors'
   said="$(mktemp -p "$folder")"
-  if { time (cd "$package" && CARGO_MANIFEST_DIR="$package" "$program"); } >"$said" 2>&1 </dev/null; then
+  if { time (cd "$package" && CARGO_MANIFEST_DIR="$package" "$program" ${filter:+"$filter"}); } >"$said" 2>&1 </dev/null; then
     printf '\n     Running %s\n' "$program" && cat "$said"
     # Nothing runs it again there, and all of them together are half of what is built.
     if [[ -n "${CI:-}" ]]; then rm "$program"; fi

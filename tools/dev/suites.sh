@@ -45,8 +45,10 @@ test_loom() {
   say "loom models: ${packages[*]:-none}"
   if [[ ${#packages[@]} -eq 0 ]]; then return; fi
   # A folder of their own keeps the flag from rebuilding the rest.
-  RUSTFLAGS="--cfg loom" \
-    cargo test "${locked[@]}" --profile loom --target-dir "$target/loom" "${packages[@]}" --lib loom
+  (
+    export RUSTFLAGS="--cfg loom"
+    run_programs_alone loom --profile loom --target-dir "$target/loom" "${packages[@]}" --lib
+  )
   leave loom
 }
 

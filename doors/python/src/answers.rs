@@ -11,7 +11,7 @@ use vicus_service::{Dataset, Format, Output, SessionOptions, TextSink, syntax_by
 
 /// Where an answer goes.
 enum Target {
-    File(Output),
+    File(Box<Output>),
     Bytes(Vec<u8>),
 }
 
@@ -83,14 +83,16 @@ pub(crate) fn write(
             Failure::Python(error.into())
         };
         let target = match &path {
-            Some(path) => Target::File(output_to(path, name.as_deref().unwrap_or_default(), &bounds).map_err(refused)?),
+            Some(path) => {
+                Target::File(Box::new(output_to(path, name.as_deref().unwrap_or_default(), &bounds).map_err(refused)?))
+            }
             None => Target::Bytes(Vec::new()),
         };
         let session = service.session(dataset, options.clone());
         let (target, outcome) = session.call()?.answer(&plan, TextSink::new(format, target))?;
         match target {
             Target::Bytes(all) => Ok((outcome.rows, all)),
-            Target::File(file) => file.keep().map(|()| (outcome.rows, Vec::new())).map_err(refused),
+            Target::File(file) => (*file).keep().map(|()| (outcome.rows, Vec::new())).map_err(refused),
         }
     })
 }

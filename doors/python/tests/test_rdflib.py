@@ -281,6 +281,42 @@ def test_blank_nodes_name_graphs() -> None:
     assert len(data.store.database) == 1
 
 
+def test_prepared_queries_and_updates_go_to_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rdflib.plugins.sparql import prepareQuery, prepareUpdate, processor
+
+    queries = [
+        prepareQuery("SELECT ?s ?o { ?s e:p ?o }", initNs={"e": E}),
+        prepareQuery("SELECT ?o { <a> <p> ?o }", base="http://e/"),
+        prepareQuery("ASK { ?s rdf:type ?o }"),
+        prepareQuery("CONSTRUCT { ?s e:of ?o } WHERE { ?s e:p ?o }", initNs={"e": E}),
+    ]
+    changes = [
+        prepareUpdate("INSERT { ?s e:q ?new } WHERE { ?s e:p 1 }", initNs={"e": E}),
+        prepareUpdate("DELETE WHERE { <b> ?p ?o }", base="http://e/"),
+    ]
+    answers = []
+    for graph in [Graph(), Graph(store=vicus.rdflib.Store(vicus.memory()))]:
+        for number, name in enumerate("abc"):
+            graph.add((E[name], E.p, Literal(number)))
+        graph.add((E.a, RDF.type, E.thing))
+        # What a graph binds later is nothing to a prepared query.
+        graph.bind("e", Namespace("http://other/"))
+        if len(answers) == 1:
+            monkeypatch.setattr(processor.SPARQLProcessor, "query", None)
+            monkeypatch.setattr(processor.SPARQLUpdateProcessor, "update", None)
+        graph.update(changes[0], initBindings={"new": E.new})
+        graph.update(changes[1])
+        found: list[object] = [set(graph)]
+        for query in queries[:2]:
+            for given in [{}, {"s": E.a}, {"o": Literal(2)}, {"s": E.b}]:
+                found.append(sorted(graph.query(query, initBindings=given)))
+        found.append(graph.query(queries[2]).askAnswer)
+        found.append(set(graph.query(queries[3]).graph))
+        answers.append(found)
+    assert answers[1] == answers[0] and (E.b, E.p, Literal(1)) not in answers[0][0]
+    assert (E.b, E.q, E.new) not in answers[0][0] and len(answers[0][1]) == 2
+
+
 def test_a_file_of_graphs_is_read_and_written() -> None:
     text = "@prefix e: <http://e/> . e:e e:p e:f . _:g { e:a e:p e:b } e:g { e:c e:p e:d }"
     ours, theirs = Dataset(store=vicus.rdflib.Store(vicus.memory())), Dataset()

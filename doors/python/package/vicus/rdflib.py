@@ -385,8 +385,14 @@ class Store(_Store):
 
     def _asked(self, text: Any, names: Mapping[str, Any], bindings: Mapping[Any, Any], graph: Any) -> tuple[str, Any]:
         """The text with prefixes, and the options of a query or an update; rdflib's own engine answers the rest."""
+        base = None
         if not isinstance(text, str):
-            raise NotImplementedError
+            # A prepared one keeps its text, and the names of its time.
+            try:
+                text, names, base = text._original_args
+            except (AttributeError, ValueError):
+                raise NotImplementedError from None
+            names = names or {}
         if any(not isinstance(term, (URIRef, Literal)) for term in bindings.values()):
             # A blank node has no name in a query.
             raise NotImplementedError
@@ -410,7 +416,12 @@ class Store(_Store):
         terms = {str(name).lstrip("?$"): term for name, term in bindings.items()}
         # Bindings that a text does not mention are nothing to it.
         given = {name: _given(term) for name, term in terms.items() if re.search(rf"[?$]{re.escape(name)}(?!\w)", text)}
-        options = _database._asked(bind=given, graph=None if of is None else of[1], union=union)
+        options = _database._asked(
+            bind=given,
+            graph=None if of is None else of[1],
+            union=union,
+            base=None if base is None else str(base),
+        )
         return declared + text, options
 
     def query(
