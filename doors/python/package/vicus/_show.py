@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._database import Plan, Progress, Result
+    from ._database import Progress, Result
     from ._network import Network
+    from ._plans import Plan
 
 #: So many rows of a result are shown.
 FIRST = 20
