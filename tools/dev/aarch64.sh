@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 
 # The crates whose unit tests run: core and its worlds, and the doors for C, OpenMP and Qthreads.
-aarch64_crates=(topology trace schedule memory kernels disk files flow language fibres os machine threads openmp qthreads c)
+aarch64_crates=(topology trace schedule memory kernels disk files flow language rdf store network sparql sql
+  fibres os machine threads openmp qthreads c)
 
 aarch64=aarch64-unknown-linux-gnu
 
