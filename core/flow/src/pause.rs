@@ -239,7 +239,7 @@ mod loom_models {
         let source =
             net.source(BoxModel::new("source", || |_: &mut crate::Turn<'_>| Ok(())).output(&Schema::new::<&str>([])));
         net.end(source.output(0));
-        Instance::new(&net.build().unwrap(), RequestId(1), 2, &COUNTED, Vec::new())
+        Instance::new(&net.build().unwrap(), RequestId::new(1), 2, &COUNTED, Vec::new())
     }
 
     /// A box asks for a pause and leaves, while another thread resumes it: it is queued once, by one of both.

@@ -103,7 +103,7 @@ impl SteppedRequest {
         model: &Arc<Model>,
         operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     ) -> (SteppedRequest, Activation) {
-        let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, operators);
+        let instance = Instance::new(model, RequestId::new(0), 1, &BY_HAND, operators);
         let first = instance.start(Some(0));
         (
             SteppedRequest {

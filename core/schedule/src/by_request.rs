@@ -157,7 +157,7 @@ mod tests {
     fn three_requests() -> ByRequest<&'static str> {
         let mut queue = ByRequest::default();
         for (request, task) in [(7, "7a"), (5, "5a"), (7, "7b"), (5, "5b"), (9, "9a")] {
-            queue.push(RequestId(request), task);
+            queue.push(RequestId::new(request), task);
         }
         queue
     }
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!([(); 3].map(|()| taken(&mut queue).unwrap()), ["5a", "7a", "9a"]);
         // Before each take a new request comes: the old ones have their turns all the same.
         let old = (10..20).filter_map(|request| {
-            queue.push(RequestId(request), "new");
+            queue.push(RequestId::new(request), "new");
             taken(&mut queue).filter(|&task| task != "new")
         });
         assert_eq!(old.collect::<Vec<_>>(), ["5b", "7b"]);
@@ -180,10 +180,10 @@ mod tests {
     fn a_task_that_always_comes_back_keeps_no_older_one_for_ever() {
         for take in [ByRequest::youngest_of_oldest, |queue: &mut ByRequest<_>| queue.in_turn(End::Youngest)] {
             let mut queue = ByRequest::default();
-            ["old", "source"].into_iter().for_each(|task| queue.push(RequestId(1), task));
+            ["old", "source"].into_iter().for_each(|task| queue.push(RequestId::new(1), task));
             let mut takes = 0;
             while let Some(task) = take(&mut queue).filter(|&task| task != "old") {
-                queue.push(RequestId(1), task);
+                queue.push(RequestId::new(1), task);
                 takes += 1;
             }
             assert_eq!((takes, queue.len()), (OWN_TURN, 1));
@@ -209,7 +209,7 @@ mod tests {
     fn the_wanted_task_next_to_an_end_is_removed() {
         let filled = || {
             let mut queue = three_requests();
-            ["7c", "7d"].into_iter().for_each(|task| queue.push(RequestId(7), task));
+            ["7c", "7d"].into_iter().for_each(|task| queue.push(RequestId::new(7), task));
             queue
         };
         let not = |unwanted: &'static [&'static str]| move |task: &&str| !unwanted.contains(task);
@@ -223,17 +223,17 @@ mod tests {
             (End::Youngest, &["7a", "7b", "7c", "7d"], None),
         ] {
             let mut queue = filled();
-            assert_eq!(queue.remove(RequestId(7), end, not(unwanted)), taken, "{end:?} without {unwanted:?}");
-            let rest: Vec<_> = std::iter::from_fn(|| queue.remove(RequestId(7), End::Oldest, |_| true)).collect();
+            assert_eq!(queue.remove(RequestId::new(7), end, not(unwanted)), taken, "{end:?} without {unwanted:?}");
+            let rest: Vec<_> = std::iter::from_fn(|| queue.remove(RequestId::new(7), End::Oldest, |_| true)).collect();
             let expected: Vec<_> = ["7a", "7b", "7c", "7d"].into_iter().filter(|task| Some(*task) != taken).collect();
             assert_eq!(rest, expected);
             assert_eq!(queue.len(), 3, "those of others stay");
         }
-        assert_eq!(filled().remove(RequestId(6), End::Oldest, |_| true), None);
+        assert_eq!(filled().remove(RequestId::new(6), End::Oldest, |_| true), None);
         for end in [End::Youngest, End::Oldest] {
             let mut queue = filled();
-            assert_eq!(queue.remove(RequestId(9), end, |_| false), None, "its only one");
-            assert_eq!(queue.remove(RequestId(9), end, |_| true), Some("9a"));
+            assert_eq!(queue.remove(RequestId::new(9), end, |_| false), None, "its only one");
+            assert_eq!(queue.remove(RequestId::new(9), end, |_| true), Some("9a"));
         }
     }
 
@@ -243,8 +243,8 @@ mod tests {
         assert_eq!(queue.in_turn(End::Oldest), Some("5a"));
         assert_eq!(queue.in_turn(End::Youngest), Some("7b"));
         assert_eq!(queue.in_turn(End::Oldest), Some("9a"), "the last one");
-        queue.push(RequestId(3), "3a");
-        queue.push(RequestId(6), "6a");
+        queue.push(RequestId::new(3), "3a");
+        queue.push(RequestId::new(6), "6a");
         let order: Vec<_> = std::iter::from_fn(|| queue.in_turn(End::Oldest)).collect();
         assert_eq!(order, ["3a", "5b", "6a", "7a"]);
         assert_eq!(queue.in_turn(End::Youngest), None);
@@ -254,12 +254,12 @@ mod tests {
     fn a_sweep_takes_whole_requests() {
         let mut queue = three_requests();
         let mut dropped = Vec::new();
-        queue.sweep(RequestId(7), |_| true, |task| dropped.push(task));
+        queue.sweep(RequestId::new(7), |_| true, |task| dropped.push(task));
         assert_eq!(dropped, ["7b", "7a"]);
         assert_eq!(queue.len(), 3);
-        queue.sweep(RequestId(9), |_| false, |task| panic!("{task} is no box"));
+        queue.sweep(RequestId::new(9), |_| false, |task| panic!("{task} is no box"));
         assert_eq!(queue.len(), 3);
-        queue.push(RequestId(7), "7c");
+        queue.push(RequestId::new(7), "7c");
         assert_eq!(queue.oldest_of_second_oldest(), Some("7c"));
     }
 }

@@ -36,6 +36,6 @@ pub struct TaskName {
 impl fmt::Debug for TaskName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.is_box { "box" } else { "task" };
-        write!(f, "request {} {kind} {}", self.request.0, self.number)
+        write!(f, "request {} {kind} {}", self.request.number(), self.number)
     }
 }

@@ -46,10 +46,10 @@ impl Wake {
 ///
 /// let mut sleepers = Sleepers::new(2);
 /// sleepers.announce(0, Sleeper::Free);
-/// sleepers.announce(1, Sleeper::Waiting(RequestId(7)));
-/// let wake = Wake { queue: QueueId::new(3), request: Some(RequestId(7)), while_waiting: false };
+/// sleepers.announce(1, Sleeper::Waiting(RequestId::new(7)));
+/// let wake = Wake { queue: QueueId::new(3), request: Some(RequestId::new(7)), while_waiting: false };
 /// assert_eq!(sleepers.choose(wake), Some(0), "a free seat comes first");
-/// assert_eq!(sleepers.choose(Wake { request: Some(RequestId(8)), ..wake }), None, "slot 1 would not take it");
+/// assert_eq!(sleepers.choose(Wake { request: Some(RequestId::new(8)), ..wake }), None, "slot 1 would not take it");
 /// assert_eq!(sleepers.choose(wake), Some(1));
 /// assert_eq!((sleepers.stay(0), sleepers.stay(0)), (Some(wake), None));
 /// ```

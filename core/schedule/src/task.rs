@@ -3,9 +3,38 @@
 use crate::ContextRef;
 use std::ptr::NonNull;
 
-/// Requests are numbered as they arrive, so a smaller id is an older request (Falt et al. §4).
+/// A request. Requests are numbered as they arrive, so a smaller id is an older request (Falt et al. §4); one that a box
+/// of another request has submitted comes right behind that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u64);
+pub struct RequestId {
+    /// The number of the outermost request around it: its own if there is none.
+    age: u64,
+    number: u64,
+}
+
+impl RequestId {
+    /// A request of its own.
+    pub const fn new(number: u64) -> RequestId {
+        RequestId { age: number, number }
+    }
+
+    /// A request as old as the one that it is a part of.
+    ///
+    /// ```
+    /// use vicus_schedule::RequestId;
+    /// let (outer, next) = (RequestId::new(1), RequestId::new(2));
+    /// let inner = RequestId::within(outer, 3);
+    /// assert!(outer < inner && inner < next && inner.number() == 3);
+    /// ```
+    pub const fn within(outer: RequestId, number: u64) -> RequestId {
+        RequestId { age: outer.age, number }
+    }
+
+    /// Its number, which no other request has.
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+}
 
 /// Falt et al. §4: the relation of a task to its spawner, as the spawner states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -105,40 +105,40 @@ mod tests {
     /// The requests in the order of their next turns.
     fn order(requests: &mut TurnOrder) -> Vec<u64> {
         let first = requests.next(None);
-        std::iter::successors(first, |last| requests.next(Some(*last))).map(|share| share.request.0).collect()
+        std::iter::successors(first, |last| requests.next(Some(*last))).map(|share| share.request.number()).collect()
     }
 
     #[test]
     fn the_request_that_has_had_least_is_next_and_a_new_one_is_last() {
         let mut requests = TurnOrder::default();
-        assert!((1..=3).all(|number| requests.begin(RequestId(number))));
-        assert!(!requests.begin(RequestId(2)));
+        assert!((1..=3).all(|number| requests.begin(RequestId::new(number))));
+        assert!(!requests.begin(RequestId::new(2)));
         assert_eq!(order(&mut requests), [1, 2, 3]);
-        requests.charge(RequestId(1), 4_000_000);
-        requests.charge(RequestId(2), 4_000_000);
+        requests.charge(RequestId::new(1), 4_000_000);
+        requests.charge(RequestId::new(2), 4_000_000);
         assert_eq!(order(&mut requests), [3, 1, 2]);
-        requests.correct(RequestId(2), -3_999_900);
+        requests.correct(RequestId::new(2), -3_999_900);
         assert_eq!(order(&mut requests), [3, 2, 1]);
-        assert!(!requests.begin(RequestId(2)));
-        assert!(requests.begin(RequestId(4)));
+        assert!(!requests.begin(RequestId::new(2)));
+        assert!(requests.begin(RequestId::new(4)));
         assert_eq!(order(&mut requests), [3, 2, 1, 4], "with as much as the first");
-        assert!(requests.end(RequestId(2)) && !requests.end(RequestId(2)));
-        requests.charge(RequestId(2), 100);
+        assert!(requests.end(RequestId::new(2)) && !requests.end(RequestId::new(2)));
+        requests.charge(RequestId::new(2), 100);
         assert_eq!((order(&mut requests), requests.len()), (vec![3, 1, 4], 3));
-        assert!(requests.contains(RequestId(3)) && !requests.contains(RequestId(2)));
+        assert!(requests.contains(RequestId::new(3)) && !requests.contains(RequestId::new(2)));
     }
 
     #[test]
     fn a_request_that_has_slept_catches_up_once() {
         let mut requests = TurnOrder::default();
-        requests.begin(RequestId(1));
-        requests.begin(RequestId(2));
-        requests.charge(RequestId(2), 1_000 * MOST_BEHIND_NS);
+        requests.begin(RequestId::new(1));
+        requests.begin(RequestId::new(2));
+        requests.charge(RequestId::new(2), 1_000 * MOST_BEHIND_NS);
         assert_eq!(order(&mut requests), [1, 2]);
         // It gets back a little of all that time.
-        requests.charge(RequestId(1), MOST_BEHIND_NS);
+        requests.charge(RequestId::new(1), MOST_BEHIND_NS);
         assert_eq!(order(&mut requests), [1, 2]);
-        requests.charge(RequestId(1), 1);
+        requests.charge(RequestId::new(1), 1);
         assert_eq!(order(&mut requests), [2, 1]);
     }
 }

@@ -31,7 +31,7 @@ impl Diary {
             let pu = &machine.topology.pus[seat.pu.index()];
             SeatInfo { pu: pu.id, group: pu.group, node: pu.node, is_callers: false, process: 0 }
         });
-        let mut requests: Vec<u32> = program.tasks.iter().map(|task| task.request.0 as u32).collect();
+        let mut requests: Vec<u32> = program.tasks.iter().map(|task| task.request.number() as u32).collect();
         requests.sort_unstable();
         requests.dedup();
         let boxes = program.tasks.iter().take(NAMED).enumerate().map(|(number, task)| {
@@ -69,7 +69,7 @@ impl Diary {
 
 /// The name of a task in a trace.
 pub(crate) fn who(program: &Program, task: u32) -> JobId {
-    JobId { request: program.tasks[task as usize].request.0 as u32, index: task }
+    JobId { request: program.tasks[task as usize].request.number() as u32, index: task }
 }
 
 pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>) -> What {

@@ -93,7 +93,7 @@ impl Default for TaskSpec {
             kind: Kind::Deferred,
             spreads: false,
             of_box: None,
-            request: RequestId(0),
+            request: RequestId::new(0),
             accesses: Vec::new(),
             pinned: None,
             after: Vec::new(),

@@ -233,7 +233,7 @@ impl Replay {
                     kind,
                     spreads,
                     of_box: Some(invocation.who().index),
-                    request: RequestId(u64::from(invocation.request) + requests * copy as u64),
+                    request: RequestId::new(u64::from(invocation.request) + requests * copy as u64),
                     accesses: footprint,
                     after: after.map(|earlier| first + earlier).collect(),
                     released: kind,
@@ -660,7 +660,7 @@ mod tests {
     #[test]
     fn copies_begin_in_different_neighbourhoods_and_are_requests_of_their_own() {
         let replay = Replay::of(&two_boxes(100), &ReplayOptions { copies: 4, ..ReplayOptions::default() }).unwrap();
-        let requests: Vec<u64> = replay.program.tasks[1..].iter().map(|task| task.request.0).collect();
+        let requests: Vec<u64> = replay.program.tasks[1..].iter().map(|task| task.request.number()).collect();
         assert_eq!(requests, [7, 7, 15, 15, 23, 23, 31, 31]);
         assert_eq!(ran(replay).0, [0, 0, 1, 1, 2, 2, 3, 3]);
     }

@@ -417,7 +417,7 @@ impl<'a> Writer<'a> {
                 let pinned = region.is_of_team.then_some(member);
                 let spec = TaskSpec {
                     kind: task.kind.unwrap_or(Kind::Deferred),
-                    request: RequestId(u64::from(task.request)),
+                    request: RequestId::new(u64::from(task.request)),
                     pinned,
                     after: after.clone(),
                     ..TaskSpec::default()
@@ -507,7 +507,7 @@ impl<'a> Writer<'a> {
                     let accesses = self.uses(spawned);
                     self.tasks.push(TaskSpec {
                         kind: spawned.kind.unwrap_or(Kind::Deferred),
-                        request: RequestId(u64::from(spawned.request)),
+                        request: RequestId::new(u64::from(spawned.request)),
                         accesses,
                         ..TaskSpec::default()
                     });

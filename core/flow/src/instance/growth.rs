@@ -464,7 +464,7 @@ mod loom_models {
         net.end(receiver.output(0));
         let model = net.build().unwrap();
         loom::model(move || {
-            let instance = Instance::new(&model, RequestId(1), 1, &COUNTED, Vec::new());
+            let instance = Instance::new(&model, RequestId::new(1), 1, &COUNTED, Vec::new());
             let closes = {
                 let instance = Arc::clone(&instance);
                 loom::thread::spawn(move || {

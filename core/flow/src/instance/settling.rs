@@ -435,7 +435,7 @@ mod loom_models {
         net.end(source.output(0));
         let model = net.build().unwrap();
         loom::model(move || {
-            let instance = Instance::new(&model, RequestId(1), 2, &COUNTED, Vec::new());
+            let instance = Instance::new(&model, RequestId::new(1), 2, &COUNTED, Vec::new());
             instance.fail(FlowError::Cancelled);
             let queued = loom::sync::Arc::new(Flag::new(false));
             let counts: loom::sync::Arc<[AtomicUsize; 2]> =

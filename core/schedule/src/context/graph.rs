@@ -571,7 +571,7 @@ mod loom_models {
         let header = Box::leak(Box::new(TaskHeader {
             class: &ORDERED,
             context: crate::ContextRef::NONE,
-            request: RequestId(0),
+            request: RequestId::new(0),
             number,
             has_data: false,
         }));

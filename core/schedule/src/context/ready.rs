@@ -46,7 +46,7 @@ mod tests {
         let headers = [0; 6].map(|_| TaskHeader {
             class: &CLASS,
             context: ContextRef::NONE,
-            request: RequestId(0),
+            request: RequestId::new(0),
             number: TaskHeader::UNNUMBERED,
             has_data: false,
         });

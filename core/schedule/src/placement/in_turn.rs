@@ -20,7 +20,7 @@ pub(crate) fn of_task(queues: &[QueueId], seat: SeatId, turn: usize, waits: usiz
 /// The queue of a box, out of these. A box is always queued at the same one, near its state; neighbours in a request,
 /// and the first boxes of successive requests, at different ones.
 pub(crate) fn of_box(queues: &[QueueId], request: RequestId, index: usize) -> Option<QueueId> {
-    nth(queues, (request.0 as usize).wrapping_add(index))
+    nth(queues, (request.number() as usize).wrapping_add(index))
 }
 
 fn nth(queues: &[QueueId], number: usize) -> Option<QueueId> {

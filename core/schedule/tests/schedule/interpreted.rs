@@ -124,7 +124,7 @@ impl World<'_> {
     }
 
     fn push(&mut self, queue: QueueId, task: Task) {
-        self.queues[queue.index()].push(RequestId(task.0), task);
+        self.queues[queue.index()].push(RequestId::new(task.0), task);
         self.tokens += u32::from(self.plan.tokens.is_some());
     }
 
@@ -136,7 +136,7 @@ impl World<'_> {
         let mut cursors = std::mem::take(&mut self.cursors[seat]);
         let probes = &self.plan.seats[seat].look;
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut cursors, self, RequestId(request), 1),
+            Some(request) => look_waiting(probes, &mut cursors, self, RequestId::new(request), 1),
             None => look(probes, &mut cursors, self),
         };
         self.cursors[seat] = cursors;

@@ -198,7 +198,7 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
                 spawned += 1;
                 let of_boxes = plan.seats[seat].place[kind as usize];
                 let queue = if is_box { of_boxes } else { plan.place_of_task(SeatId::new(seat), kind).0 };
-                bare.0[queue.index()].push(RequestId(request), task);
+                bare.0[queue.index()].push(RequestId::new(request), task);
                 let group = if las { oracle.group(seat) } else { 0 };
                 match kind {
                     Kind::Immediate if queue != of_boxes => oracle.tasks[seat].push(task),

@@ -74,7 +74,7 @@ fn event(world: &mut World, chance: &mut Chance, order: &mut TurnOrder, now_ns: 
         }
         16 | 17 => {
             *now_ns += chance.below(TURN_NS as usize) as u64;
-            let but = (chance.below(3) == 0).then_some(RequestId(request));
+            let but = (chance.below(3) == 0).then_some(RequestId::new(request));
             let run = seat.find_in_turn(&plan.seats[0], &mut *queues, || called.pop(), *now_ns, order, but);
             answer = format!("{run:?} {}", seat.is_turn_over(*now_ns));
         }
@@ -86,11 +86,11 @@ fn event(world: &mut World, chance: &mut Chance, order: &mut TurnOrder, now_ns: 
             task.iter().for_each(|_| seat.took_own());
             answer = format!("{own:?} {task:?} {}", seat.own().is_none() && seat.is_look_next());
         }
-        21 => seat.begin_wait((chance.below(2) == 0).then_some(RequestId(request))),
+        21 => seat.begin_wait((chance.below(2) == 0).then_some(RequestId::new(request))),
         22 if seat.is_waiting() => answer = format!("{:?}", seat.end_wait()),
         23 => seat.widen_wait(),
         24 => {
-            let wake = Wake { queue, request: Some(RequestId(request)), while_waiting: false };
+            let wake = Wake { queue, request: Some(RequestId::new(request)), while_waiting: false };
             let wake = (chance.below(2) == 0).then_some(wake);
             seat.woken(wake, Some(chance.below(200_000) as u64), chance.below(2) == 0);
         }
@@ -119,7 +119,7 @@ fn every_seat_answers_as_recorded() {
                 let plan = setting.plan(&machine, 4);
                 let mut world = World::of(if has_front { plan.with_front() } else { plan });
                 let (mut chance, mut order, mut now_ns) = (Chance(7), TurnOrder::default(), 0);
-                (1..4).for_each(|request| assert!(order.begin(RequestId(request))));
+                (1..4).for_each(|request| assert!(order.begin(RequestId::new(request))));
                 for number in 0..2_000 {
                     hash = fnv_1a(&event(&mut world, &mut chance, &mut order, &mut now_ns, number), hash);
                 }

@@ -30,14 +30,14 @@ impl QueuesByRequest for Lists {
         let tasks = &mut self.0[queue.index()];
         let mut of = tasks.iter();
         let at = match take {
-            Take::Youngest | Take::YoungestOfOldestRequest => of.rposition(|task| task.0 == request.0),
-            _ => of.position(|task| task.0 == request.0),
+            Take::Youngest | Take::YoungestOfOldestRequest => of.rposition(|task| task.0 == request.number()),
+            _ => of.position(|task| task.0 == request.number()),
         };
         at.map(|at| tasks.remove(at))
     }
 
     fn request_of(&self, task: &Task) -> RequestId {
-        RequestId(task.0)
+        RequestId::new(task.0)
     }
 }
 
@@ -162,7 +162,7 @@ fn a_seat_on_which_a_task_waits_takes_from_the_front_what_it_waits_for() {
     let (front, immediate) = (world.plan.front().unwrap(), world.place(Kind::Immediate));
     world.queues.0[front.index()] = vec![(2, 1), (3, 2)];
     world.queues.0[immediate.index()] = vec![(1, 3)];
-    world.seat.begin_wait(Some(RequestId(2)));
+    world.seat.begin_wait(Some(RequestId::new(2)));
     let ran: Vec<Task> = std::iter::from_fn(|| world.find()).map(|(task, ..)| task).collect();
     assert_eq!(ran, [(1, 3), (2, 1)]);
     world.seat.end_wait();
@@ -183,9 +183,9 @@ fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
     assert_eq!(world.none(0), Rest::Look { until_ns: 700 });
     assert_eq!(world.none(699), Rest::Look { until_ns: 700 });
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
-    world.seat.begin_wait(Some(RequestId(3)));
+    world.seat.begin_wait(Some(RequestId::new(3)));
     assert_eq!(world.none(699), Rest::Look { until_ns: 700 });
-    assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(3)), at_most_ns: None });
+    assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId::new(3)), at_most_ns: None });
     // It waits for something outside of this runtime.
     world.seat.begin_wait(None);
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
@@ -233,11 +233,11 @@ fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself
 /// A member of a team waits for others. What it does was a loop of worlds/machine alone.
 #[test]
 fn a_waiting_member_of_a_team_looks_for_a_while_and_gives_way_before_it_sleeps() {
-    let sleep = Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(3)), at_most_ns: None };
+    let sleep = Rest::Sleep { sleeper: Sleeper::Waiting(RequestId::new(3)), at_most_ns: None };
     let mut world = World::of(World::new("las:spin_ns=700").plan.for_team(25_000));
     // A free seat is no waiting member.
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
-    world.seat.begin_wait(Some(RequestId(3)));
+    world.seat.begin_wait(Some(RequestId::new(3)));
     assert_eq!(world.none(0), Rest::Look { until_ns: 700 });
     assert_eq!(world.none(700), Rest::Look { until_ns: 10_000 });
     // Each ten microseconds; a late look makes up for no turns.
@@ -255,17 +255,17 @@ fn a_waiting_member_of_a_team_looks_for_a_while_and_gives_way_before_it_sleeps()
     assert!(world.find().is_some());
     let ten = |world: &mut World| (0..11).filter(|_| world.none(25_000) == Rest::GiveWay).count();
     assert_eq!(ten(&mut world), 10);
-    world.seat.begin_wait(Some(RequestId(3)));
+    world.seat.begin_wait(Some(RequestId::new(3)));
     assert_eq!(ten(&mut world), 10);
 }
 
 #[test]
 fn a_waiting_seat_that_may_miss_its_wake_looks_again_each_millisecond() {
     let mut world = World::new("las:spin_ns=700");
-    world.seat.begin_wait(Some(RequestId(3)));
+    world.seat.begin_wait(Some(RequestId::new(3)));
     let mut none = |idle_ns| world.seat.none_unsure(&world.plan.seats[0], idle_ns);
     assert_eq!(none(0), Rest::Look { until_ns: 700 });
-    assert_eq!(none(700), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(3)), at_most_ns: Some(1_000_000) });
+    assert_eq!(none(700), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId::new(3)), at_most_ns: Some(1_000_000) });
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_seat_that_is_never_woken_pauses_for_ever_also_while_its_task_waits() {
     assert_eq!(pauses(&mut world, 10), [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]);
     world.queues.0[world.plan.seats[0].place[0].index()].push((7, 1));
     assert!(world.seat.find(&world.plan.seats[0], &mut world.queues, || None).is_some());
-    world.seat.begin_wait(Some(RequestId(7)));
+    world.seat.begin_wait(Some(RequestId::new(7)));
     assert_eq!(pauses(&mut world, 3), [1, 2, 4]);
 }
 
@@ -312,16 +312,16 @@ fn pauses_grow_and_end_in_sleep_and_begin_anew_after_a_task() {
     assert!(world.find().is_some());
     assert_eq!(world.none(0), pauses[0]);
     // A seat with a waiting task looks around for 5 µs, as the strategy has no such time.
-    world.seat.begin_wait(Some(RequestId(1)));
+    world.seat.begin_wait(Some(RequestId::new(1)));
     assert_eq!(world.none(0), Rest::Look { until_ns: 5_000 });
-    assert_eq!(world.none(5_000), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(1)), at_most_ns: None });
+    assert_eq!(world.none(5_000), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId::new(1)), at_most_ns: None });
 }
 
 #[test]
 fn a_seat_leaves_the_task_that_it_was_woken_for_to_another_if_it_finds_a_different_one() {
     let mut world = World::new("las");
     let (immediate, deferred) = (world.place(Kind::Immediate), world.place(Kind::Deferred));
-    let wake = |queue| Wake { queue, request: Some(RequestId(1)), while_waiting: false };
+    let wake = |queue| Wake { queue, request: Some(RequestId::new(1)), while_waiting: false };
     let mut found = |woken_for, found_in: QueueId| {
         world.seat.woken(Some(wake(woken_for)), None, false);
         world.queues.0[found_in.index()].push((1, 1));
@@ -343,9 +343,9 @@ fn a_seat_on_whose_stack_many_wait_keeps_what_it_spawns() {
     for strategy in ["las", "shepherd", "central"] {
         let mut world = World::new(strategy);
         let place = |world: &mut World| world.seat.place(&world.plan, Kind::Deferred);
-        (1..DEEP).for_each(|_| world.seat.begin_wait(Some(RequestId(1))));
+        (1..DEEP).for_each(|_| world.seat.begin_wait(Some(RequestId::new(1))));
         assert!(matches!(place(&mut world), SpawnTarget::Into(_, Kind::Deferred)), "{strategy}");
-        world.seat.begin_wait(Some(RequestId(1)));
+        world.seat.begin_wait(Some(RequestId::new(1)));
         assert_eq!(place(&mut world), SpawnTarget::Keep, "{strategy}");
         world.seat.end_wait();
         assert_ne!(place(&mut world), SpawnTarget::Keep, "{strategy}");
@@ -455,7 +455,7 @@ fn a_thread_that_leaves_its_seat_leaves_its_tasks_to_others() {
     assert_eq!(world.seat.take_private(), [(1, 3), (1, 1), (1, 2)]);
     assert_eq!(world.find(), None);
     // So does a waiting box, with the box beneath it that it has activated.
-    world.seat.begin_wait(Some(RequestId(1)));
+    world.seat.begin_wait(Some(RequestId::new(1)));
     assert_eq!(world.activated((1, 4), Kind::Immediate, true), None);
     assert_eq!(world.seat.end_wait(), Some(((1, 4), world.place(Kind::Immediate))));
 }
@@ -474,7 +474,7 @@ fn requests_take_turns_of_a_seats_time() {
     world.queues.0[own.index()] = vec![(1, 0); 10];
     world.queues.0[shared.index()] = vec![(3, 0), (2, 0), (2, 1), (3, 1)];
     let mut order = TurnOrder::default();
-    (1..=3).for_each(|number| _ = order.begin(RequestId(number)));
+    (1..=3).for_each(|number| _ = order.begin(RequestId::new(number)));
     let mut find = |now_ns| {
         let World { plan, seat, queues, .. } = &mut world;
         seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut order, None).map(|run| run.task)
@@ -503,7 +503,7 @@ fn requests_without_tasks_take_half_of_the_turns_at_most() {
     let mut world = World::new("las");
     let own = world.plan.seats[0].place[0];
     let mut order = TurnOrder::default();
-    (1..=2 * EACH).for_each(|number| _ = order.begin(RequestId(number)));
+    (1..=2 * EACH).for_each(|number| _ = order.begin(RequestId::new(number)));
     let mut had = vec![0; EACH as usize];
     let mut in_vain = 0;
     // Each second turn is the strategy's.
@@ -531,7 +531,7 @@ fn short_turns_of_a_request_leave_each_second_turn_to_others() {
     let mut world = World::new("las");
     let own = world.plan.seats[0].place[0];
     let mut order = TurnOrder::default();
-    (1..=2).for_each(|number| _ = order.begin(RequestId(number)));
+    (1..=2).for_each(|number| _ = order.begin(RequestId::new(number)));
     let mut had = [0; 2];
     for turn in 0..80 {
         // At the beginning of a turn request 1 has a single task, and request 2 as many as it likes.
@@ -553,7 +553,7 @@ fn a_task_woken_in_a_turn_of_its_request_goes_on_in_that_turn() {
     let mut world = World::new("las");
     let own = world.plan.seats[0].place[0];
     let mut order = TurnOrder::default();
-    (1..=2).for_each(|number| _ = order.begin(RequestId(number)));
+    (1..=2).for_each(|number| _ = order.begin(RequestId::new(number)));
     world.queues.0[own.index()] = vec![(1, 0), (2, 0)];
     let World { plan, seat, queues, .. } = &mut world;
     let mut find = |seat: &mut Seat<Task>, now_ns| {
@@ -576,11 +576,11 @@ fn a_task_that_leaves_its_turn_gets_no_task_of_its_own_request() {
     let mut world = World::new("las");
     let own = world.plan.seats[0].place[0];
     let mut order = TurnOrder::default();
-    (1..=2).for_each(|number| _ = order.begin(RequestId(number)));
+    (1..=2).for_each(|number| _ = order.begin(RequestId::new(number)));
     let World { plan, seat, queues, .. } = &mut world;
     queues.0[own.index()] = vec![(1, 0), (1, 1), (2, 0), (1, 2)];
     let mut find = |now_ns| {
-        seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut order, Some(RequestId(1)))
+        seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut order, Some(RequestId::new(1)))
             .map(|run| run.task)
     };
     assert_eq!([find(0), find(TURN_NS), find(TURN_NS + 1)], [None, Some((2, 0)), None]);

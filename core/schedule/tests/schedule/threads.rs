@@ -151,7 +151,7 @@ fn rows_of_beginning_threads_end() {
     assert_eq!(row(&mut seat), 8);
     seat.begin_row(true);
     assert_eq!(row(&mut seat), 0, "the thread beneath may be able to go on");
-    seat.begin_wait(Some(RequestId(1)));
+    seat.begin_wait(Some(RequestId::new(1)));
     seat.begin_row(false);
     assert_eq!(row(&mut seat), 0, "so may the task");
 }

@@ -171,7 +171,7 @@ fn program(tasks: &Tasks, first: usize, pinned: bool, nodes: usize) -> Program {
         let spec = &mut program.tasks[task + 1];
         spec.outside = !pinned;
         spec.pinned = pinned.then_some(task);
-        spec.request = RequestId(if pinned { 0 } else { 1 + task as u64 });
+        spec.request = RequestId::new(if pinned { 0 } else { 1 + task as u64 });
     }
     // Tasks stand behind their spawners.
     for task in 0..tasks.does.len() {

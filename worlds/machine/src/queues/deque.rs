@@ -328,7 +328,7 @@ pub(crate) mod tests {
 
     /// An immortal task with a number.
     pub(crate) fn task(number: u64) -> TaskRef {
-        let (request, number) = (RequestId(number), TaskHeader::UNNUMBERED);
+        let (request, number) = (RequestId::new(number), TaskHeader::UNNUMBERED);
         let header = Box::leak(Box::new(TaskHeader {
             class: &MOVED,
             context: ContextRef::NONE,
@@ -344,7 +344,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn number(task: TaskRef) -> u64 {
-        task.header().request.0
+        task.header().request.number()
     }
 
     #[cfg(not(loom))]

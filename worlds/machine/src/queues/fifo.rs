@@ -288,7 +288,7 @@ mod tests {
     fn one_is_taken_out_from_between_the_ends() {
         let fifo = Fifo::new();
         (0..5).for_each(|n| fifo.push(task(n)).unwrap());
-        let remove = |n| fifo.change(|tasks| tasks.remove(RequestId(n), End::Youngest, |_| true)).flatten();
+        let remove = |n| fifo.change(|tasks| tasks.remove(RequestId::new(n), End::Youngest, |_| true)).flatten();
         assert_eq!(remove(3).map(number), Some(3));
         fifo.push(task(5)).unwrap();
         assert!(remove(3).is_none());

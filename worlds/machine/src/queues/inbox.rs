@@ -147,7 +147,7 @@ mod loom_models {
                     ran.push(number(task));
                     continue;
                 }
-                self.pool.announce(0, Sleeper::Waiting(RequestId(1)), &Barrier::new());
+                self.pool.announce(0, Sleeper::Waiting(RequestId::new(1)), &Barrier::new());
                 let found = self.inbox.take();
                 let is_called = || self.open.load(Ordering::Acquire) == 0 || self.inbox.is_waiting();
                 let slept = found.is_none().then(|| self.pool.sleep(0, is_called));
@@ -206,7 +206,7 @@ mod loom_models {
                     seat.finish_one();
                 })
             };
-            let wake = Wake { queue: QueueId::new(0), request: Some(RequestId(1)), while_waiting: false };
+            let wake = Wake { queue: QueueId::new(0), request: Some(RequestId::new(1)), while_waiting: false };
             let woke = seat.pool.wake_one(wake);
             seat.call(4);
             ends.join().unwrap();

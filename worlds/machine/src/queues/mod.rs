@@ -413,7 +413,7 @@ mod tests {
             1 => {
                 let mut reach =
                     Reach { queues, seat: SeatId::new(seat), own: None, last: None, below: None, refused: None };
-                let request = RequestId(turn as u64 % 3);
+                let request = RequestId::new(turn as u64 % 3);
                 let mut take = |queue| reach.take_of(request, QueueId::new(queue), Take::Oldest, 0);
                 (0..plan.queues.len()).find_map(&mut take)
             }
@@ -434,7 +434,7 @@ mod tests {
         let header = |number: usize| TaskHeader {
             class: &JOB,
             context: ContextRef::NONE,
-            request: RequestId(number as u64 % 3),
+            request: RequestId::new(number as u64 % 3),
             number: number as u32,
             has_data: false,
         };
@@ -458,7 +458,7 @@ mod tests {
                             take(queues, plan, seat, 2, jobs).into_iter().for_each(took);
                         }
                         if turn % 64 == seat {
-                            queues.sweep_locked(RequestId(turn as u64 % 3), is_even, took);
+                            queues.sweep_locked(RequestId::new(turn as u64 % 3), is_even, took);
                         }
                     }
                 });

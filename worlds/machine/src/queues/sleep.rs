@@ -220,7 +220,7 @@ mod loom_models {
     use loom::sync::atomic::AtomicUsize;
 
     fn wake(request: u64) -> Wake {
-        Wake { queue: QueueId::new(0), request: Some(RequestId(request)), while_waiting: false }
+        Wake { queue: QueueId::new(0), request: Some(RequestId::new(request)), while_waiting: false }
     }
 
     fn is_empty(pool: &SleepPool) -> bool {
@@ -292,7 +292,7 @@ mod loom_models {
                     let is_there = || reason.load(Ordering::Acquire) == 1;
                     let mut woken = 0;
                     while !is_there() {
-                        pool.announce(0, Sleeper::Waiting(RequestId(1)), &Barrier::new());
+                        pool.announce(0, Sleeper::Waiting(RequestId::new(1)), &Barrier::new());
                         let slept = (!is_there()).then(|| pool.sleep(0, is_there));
                         let spawned = matches!(slept, Some(Woken::Spawn(_))) || pool.stay(0).is_some();
                         woken += usize::from(spawned);
@@ -356,7 +356,7 @@ mod loom_models {
             };
             let waits = [1, 2].map(|slot| {
                 let (pool, is_over) = (pool.clone(), is_over.clone());
-                let request = RequestId(slot as u64);
+                let request = RequestId::new(slot as u64);
                 loom::thread::spawn(move || {
                     let is_there = || is_over.load(Ordering::Acquire) == 1;
                     pool.announce(slot, Sleeper::Waiting(request), &Barrier::new());

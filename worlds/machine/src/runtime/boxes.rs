@@ -293,7 +293,8 @@ impl Worker {
         let activated = ActivatedBox { request: queued.request(), index, kind, home };
         let dealt = self.seat.deal_box(&self.shared.plan, &activated, heads);
         if self.recorder.keeps_events() {
-            self.recorder.dealt(vicus_trace::JobId { request: queued.request().0 as u32, index: index as u32 }, &dealt);
+            self.recorder
+                .dealt(vicus_trace::JobId { request: queued.request().number() as u32, index: index as u32 }, &dealt);
         }
         dealt.queue
     }

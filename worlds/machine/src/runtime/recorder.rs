@@ -150,7 +150,7 @@ impl Recording {
         if !self.keeps_events() {
             return;
         }
-        let request = instance.id().0 as u32;
+        let request = instance.id().number() as u32;
         let model = instance.model();
         self.models
             .lock()
@@ -197,7 +197,7 @@ impl Recording {
         }
         let number = self.numbers.lock().expect("nothing panics under this lock").next();
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
-        let (who, kind) = (vicus_trace::JobId::task(request.0 as u32, number), TaskKind::Deferred);
+        let (who, kind) = (vicus_trace::JobId::task(request.number() as u32, number), TaskKind::Deferred);
         let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::JobId::NONE });
         self.tasks.fetch_max(clock, Ordering::AcqRel);
         number
@@ -221,7 +221,7 @@ impl Recording {
         if !network.is_empty() {
             let info = ModelInfo {
                 name: instance.model().name().to_owned(),
-                requests: vec![instance.id().0 as u32],
+                requests: vec![instance.id().number() as u32],
                 boxes: network.iter().map(live_info).collect(),
             };
             self.grown.lock().expect("nothing panics under this lock").push(info);
@@ -235,7 +235,7 @@ impl Recording {
         }
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
         outside.observe(instance.last_clock());
-        outside.record(self.now(), What::RequestEnded { request: instance.id().0 as u32, outcome });
+        outside.record(self.now(), What::RequestEnded { request: instance.id().number() as u32, outcome });
     }
 
     /// Whether events are kept.
@@ -361,11 +361,11 @@ fn live_info(live: &LiveBox) -> BoxInfo {
 }
 
 fn box_id(instance: &Instance, index: BoxId) -> vicus_trace::JobId {
-    vicus_trace::JobId { request: instance.id().0 as u32, index: index.index() as u32 }
+    vicus_trace::JobId { request: instance.id().number() as u32, index: index.index() as u32 }
 }
 
 fn task_of(header: &TaskHeader) -> vicus_trace::JobId {
-    vicus_trace::JobId::task(header.request.0 as u32, header.number)
+    vicus_trace::JobId::task(header.request.number() as u32, header.number)
 }
 
 /// A task as decisions of seats name it.
@@ -627,7 +627,7 @@ impl SeatRecorder {
     /// Records the bytes that a closure about to be queued uses near this seat and elsewhere.
     pub(crate) fn task_uses(&mut self, request: RequestId, number: u32, near: usize, far: usize) {
         if let Some(on) = &mut self.0 {
-            let who = vicus_trace::JobId::task(request.0 as u32, number);
+            let who = vicus_trace::JobId::task(request.number() as u32, number);
             for (far, bytes) in near_first(near, far) {
                 on.record(What::Footprint { who, far, bytes });
             }
@@ -655,7 +655,7 @@ impl SeatRecorder {
     #[cold]
     pub(crate) fn task_says(&mut self, request: RequestId, number: u32, ordered: &[Access], accesses: &[Access]) {
         let Some(on) = &mut self.0 else { return };
-        let who = vicus_trace::JobId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.number() as u32, number);
         let others = accesses.iter().filter(|access| !ordered.contains(access));
         let said = ordered.iter().map(|access| (true, access)).chain(others.map(|access| (false, access)));
         for (is_ordered, access) in said {
@@ -702,7 +702,7 @@ impl SeatRecorder {
     pub(crate) fn included_begins(&mut self, request: RequestId) -> u32 {
         self.section_begins(request);
         let number = self.number();
-        let who = vicus_trace::JobId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.number() as u32, number);
         if let Some(on) = &mut self.0 {
             on.begin_unqueued(who, on.by());
         }
@@ -712,7 +712,7 @@ impl SeatRecorder {
     /// The included child ends.
     #[cold]
     pub(crate) fn included_ends(&mut self, request: RequestId, number: u32) {
-        let who = vicus_trace::JobId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.number() as u32, number);
         if let Some(on) = &mut self.0 {
             on.close(who.index);
             on.record(What::UserCodeEnds { who });
@@ -748,7 +748,7 @@ impl SeatRecorder {
     #[cold]
     fn record_of_running(&mut self, request: RequestId, what: impl FnOnce(vicus_trace::JobId) -> What) {
         if let Some(on) = &mut self.0 {
-            let who = vicus_trace::JobId { request: request.0 as u32, index: on.by() };
+            let who = vicus_trace::JobId { request: request.number() as u32, index: on.by() };
             on.record(what(who));
         }
     }
@@ -802,7 +802,7 @@ impl SeatRecorder {
     #[cold]
     pub fn member_begins(&mut self, request: RequestId, slept: bool) -> u32 {
         let number = self.number();
-        let who = vicus_trace::JobId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.number() as u32, number);
         if let Some(on) = &mut self.0
             && on.keeps_events
         {
@@ -817,7 +817,7 @@ impl SeatRecorder {
     /// A member's part of a region is over. It sleeps, as far as this seat is concerned.
     #[cold]
     pub fn member_ends(&mut self, request: RequestId, number: u32) {
-        let who = vicus_trace::JobId::task(request.0 as u32, number);
+        let who = vicus_trace::JobId::task(request.number() as u32, number);
         if let Some(on) = &mut self.0
             && on.keeps_events
         {
@@ -942,7 +942,7 @@ impl SeatRecorder {
     pub(crate) fn request_ended(&mut self, instance: &Instance, outcome: RequestOutcome) {
         if let Some(on) = &mut self.0 {
             on.observe(instance.last_clock());
-            on.record(What::RequestEnded { request: instance.id().0 as u32, outcome });
+            on.record(What::RequestEnded { request: instance.id().number() as u32, outcome });
         }
     }
 

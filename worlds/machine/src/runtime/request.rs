@@ -16,7 +16,7 @@ use vicus_flow::{
     Account, BoxCounts, BoxId, Budget, FlowError, GrownBox, Inherited, Instance, Model, OnResult, Operator, Overflows,
     OwnOperators, Totals,
 };
-use vicus_schedule::QueueId;
+use vicus_schedule::{QueueId, RequestId};
 use vicus_topology::NodeId;
 
 /// How a request runs.
@@ -76,7 +76,7 @@ impl RequestOptions {
     pub(crate) fn accounted(self) -> Accounted {
         let RequestOptions { budget, is_timed, overflows, most_boxes } = self;
         let account = Account::within(budget, account_here());
-        Accounted { account, is_timed, overflows, most_boxes, head_start: None, inherited: None }
+        Accounted { account, is_timed, overflows, most_boxes, head_start: None, outer: None, inherited: None }
     }
 }
 
@@ -88,7 +88,8 @@ pub(crate) struct Accounted {
     most_boxes: Option<NonZeroUsize>,
     /// The head start that it has in place of the runtime's, in nanoseconds.
     head_start: Option<u64>,
-    /// From the request whose box has submitted it.
+    /// The request whose box has submitted it, and what comes from there.
+    outer: Option<RequestId>,
     inherited: Option<Inherited>,
 }
 
@@ -145,13 +146,14 @@ fn submit_to(
 
 /// Submits a request for the calling thread's box, and tells its result.
 fn submit_inner(model: &Arc<Model>, operators: OwnOperators, inherited: Inherited, told: OnResult) {
-    let (shared, outer) = request_here().expect("a box runs on a seat, or on the thread of its caller");
+    let (shared, id) = request_here().expect("a box runs on a seat, or on the thread of its caller");
     let shared = &shared;
     let queue = shared.next_of(&shared.plan.entry);
     // A long request does not become a young one by its parts, one after the other.
-    let outer = shared.ongoing.boxes_of(outer);
+    let outer = shared.ongoing.boxes_of(id);
     let head_start = outer.as_ref().map(|outer| outer.instance.head_start());
-    let accounted = Accounted { head_start, inherited: Some(inherited), ..RequestOptions::default().accounted() };
+    let options = RequestOptions::default().accounted();
+    let accounted = Accounted { head_start, outer: Some(id), inherited: Some(inherited), ..options };
     let request = submit_to(shared, queue, model, operators, accounted);
     let state = Arc::clone(&request.state);
     request.when_done(move || {
@@ -185,7 +187,7 @@ pub struct Request {
 impl Request {
     /// Its number; a smaller one is older and goes first.
     pub fn id(&self) -> u64 {
-        self.state.instance.id().0
+        self.state.instance.id().number()
     }
 
     /// The boxes holding memory now and their bytes, the largest first; and the tasks together.
@@ -295,9 +297,9 @@ pub(crate) fn new_request(
     shared: &RuntimeState,
     model: &Arc<Model>,
     operators: Vec<(BoxId, Box<dyn Operator>)>,
-    Accounted { account, is_timed, overflows, most_boxes, head_start, inherited }: Accounted,
+    Accounted { account, is_timed, overflows, most_boxes, head_start, outer, inherited }: Accounted,
 ) -> Arc<RequestState> {
-    let id = shared.ongoing.next_id();
+    let id = outer.map_or_else(|| shared.ongoing.next_id(), |outer| shared.ongoing.next_id_within(outer));
     let instance = Instance::new(model, id, shared.plan.seats.len(), &BOX, operators);
     instance.set_account(account);
     instance.set_submits(submit_inner);

@@ -266,7 +266,7 @@ impl Worker {
         Worker {
             slot: slot.expect("a seat is in its pool"),
             seat: state,
-            frame: Frame::new(RequestId(0), Way::NO_QUEUE),
+            frame: Frame::new(RequestId::new(0), Way::NO_QUEUE),
             stack: SeatStack { beneath: Beneath::default(), below: ptr::null(), is_tied: false },
             code: SeatCode {
                 waiter: waiter_of_seat(seat),

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use vicus_flow::{
     Bound, BoxError, BoxModel, Budget, Envelope, FlowError, Inner, Model, ModelBuilder, Overflows, Schema, Totals,
@@ -104,6 +104,63 @@ fn requests_are_nested_on_one_thread_under_every_strategy() {
             assert_eq!(passed.load(Ordering::Relaxed), 1 << 7, "{name}");
         }
     }
+}
+
+/// Tells its name for each envelope, before it passes it on.
+fn tells(name: &'static str, told: &Arc<Mutex<Vec<&'static str>>>) -> BoxModel {
+    let told = Arc::clone(told);
+    BoxModel::new(name, move || {
+        let told = Arc::clone(&told);
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            match turn.take(0) {
+                Some(pill) if pill.is_pill() => turn.send_pill(0),
+                Some(envelope) => {
+                    told.lock().unwrap().push(name);
+                    turn.send(0, envelope);
+                }
+                None => {}
+            }
+            Ok(())
+        }
+    })
+}
+
+/// What happened: an inner request was as old as its submission, and waited for all that had come meanwhile.
+#[test]
+fn an_inner_request_is_as_old_as_its_outer_one() {
+    let runtime = MachineRuntime::builder().strategy("las".parse().unwrap()).threads(1).quiet().start();
+    let told = Arc::default();
+    let inner = around(3, tells("inner", &told));
+    let (reached, is_reached) = mpsc::channel();
+    let (goes_on, waits) = mpsc::channel::<()>();
+    let gate = Arc::new(Mutex::new(Some((reached, waits))));
+    let outer = BoxModel::new("outer", move || {
+        let (inner, gate, mut running) = (Arc::clone(&inner), Arc::clone(&gate), None::<Inner>);
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            // The only thread waits here until a later request is there.
+            if let Some((reached, waits)) = gate.lock().unwrap().take() {
+                reached.send(())?;
+                waits.recv()?;
+            }
+            match running.get_or_insert_with(|| turn.submit(&inner, Vec::new())).result() {
+                None => return Ok(()),
+                Some(result) => drop(result?),
+            }
+            match turn.take(0) {
+                Some(pill) if pill.is_pill() => turn.send_pill(0),
+                Some(envelope) => turn.send(0, envelope),
+                None => {}
+            }
+            Ok(())
+        }
+    });
+    let outer = runtime.submit(&around(1, outer));
+    is_reached.recv().unwrap();
+    let later = runtime.submit(&around(3, tells("later", &told)));
+    goes_on.send(()).unwrap();
+    wait(&outer, "outer").unwrap();
+    wait(&later, "later").unwrap();
+    assert_eq!(*told.lock().unwrap(), ["inner", "inner", "inner", "later", "later", "later"]);
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl<'a> Live<'a> {
 
     fn request(&self, stage: usize) -> RequestId {
         let (copy, flow) = self.flow(stage);
-        RequestId(u64::from(flow.request) + self.requests * copy as u64)
+        RequestId::new(u64::from(flow.request) + self.requests * copy as u64)
     }
 
     /// A task for a box about to be queued. If the box was handed a part of the store, the task belongs near this part,

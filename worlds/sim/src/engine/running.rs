@@ -261,7 +261,7 @@ impl Engine<'_> {
             self.requests.open -= 1;
             self.requests.in_turn.end(request);
             self.requests.of_boxes.remove(&request);
-            self.note(seat, || event_logs::ended(request.0 as u32));
+            self.note(seat, || event_logs::ended(request.number() as u32));
         }
         for at in 0..self.graph.later[task].len() {
             let later = self.graph.later[task][at];

@@ -22,7 +22,7 @@ impl Engine<'_> {
             if self.requests.by_id.len() == 1 || self.program.tasks[0].request != request {
                 self.requests.in_turn.begin(request);
             }
-            self.note(seat, || What::RequestSubmitted { request: request.0 as u32 });
+            self.note(seat, || What::RequestSubmitted { request: request.number() as u32 });
         }
     }
 

@@ -59,7 +59,7 @@ impl Shape {
         for (index, blocks) in sizes.enumerate() {
             let first = program.tasks.len() as u32;
             steps.push(Step::Spawn(first..first + 1));
-            self.request(&mut program, RequestId(1 + index as u64), blocks, &mut chance, &mut numbers);
+            self.request(&mut program, RequestId::new(1 + index as u64), blocks, &mut chance, &mut numbers);
         }
         steps.extend([Step::Wait, Step::End]);
         program.tasks[0].steps = steps;
@@ -121,7 +121,7 @@ mod tests {
         program.check().unwrap();
         // 96 tasks in two requests of 8 blocks; and 12 in the short one; and a first task of each.
         assert_eq!(program.tasks.len(), 1 + 3 + 96 + 12);
-        let of = |request| program.tasks.iter().filter(|task| task.request == RequestId(request)).count();
+        let of = |request| program.tasks.iter().filter(|task| task.request == RequestId::new(request)).count();
         assert_eq!([1, 2, 3].map(of), [49, 49, 13]);
         // A block's writers follow each other.
         let block = program.tasks[2].accesses[0].start;

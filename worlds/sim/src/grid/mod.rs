@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(short.len(), 8);
         let mut tasks = vec![crate::TaskRecord::default(); program.tasks.len()];
         for (spec, task) in program.tasks.iter().zip(&mut tasks) {
-            task.end_ns = 100.0 + spec.request.0 as f64;
+            task.end_ns = 100.0 + spec.request.number() as f64;
         }
         // Short ones are requests 2 to 9; their mean is 5.5.
         assert_eq!(mean_response(&program, &tasks, 50.0, &short), 55.5);

@@ -494,8 +494,8 @@ fn requests_and_immediate_tasks_go_where_the_plan_says() {
     // Two requests of one deferred task each, and an immediate task, on one LAS seat: rule 1 takes the immediate task
     // first, rule 3 the oldest request's.
     let mut program = compute(3, 10.0);
-    program.tasks[1].request = RequestId(2);
-    program.tasks[2].request = RequestId(1);
+    program.tasks[1].request = RequestId::new(2);
+    program.tasks[2].request = RequestId::new(1);
     program.tasks[3].kind = Kind::Immediate;
     program.tasks[0].steps = vec![Step::Spawn(1..4)];
     let outcome = run(&machine("node:1 core:1"), "las", 1, &program, &free_of_cost());
@@ -616,7 +616,7 @@ fn a_kernels_own_task_waits_as_others_do() {
         let root = task(vec![Step::Spawn(1..2), work(50.0), Step::Wait], Some(0));
         let busy = task(vec![Step::Spawn(2..4), work(1000.0)], Some(1));
         let mut tasks = vec![root, busy, task(vec![work(10.0)], None), task(vec![work(10.0)], None)];
-        tasks[1..].iter_mut().for_each(|task| task.request = RequestId(request));
+        tasks[1..].iter_mut().for_each(|task| task.request = RequestId::new(request));
         let program = Program { name: "wait".to_owned(), leaves: vec!["leaf".to_owned()], tasks, ..Program::default() };
         simulate(&machine, &two, &program, &free_of_cost()).unwrap().counts.takes.into_iter().collect::<Vec<_>>()
     };

@@ -59,7 +59,7 @@ fn with_boxes(seed: u64) -> Program {
             task.of_box = Some(number as u32);
             task.after.clear();
         }
-        if chance.below(8) == 0 && task.request != RequestId(0) {
+        if chance.below(8) == 0 && task.request != RequestId::new(0) {
             task.released = Kind::Deferred;
         }
     }

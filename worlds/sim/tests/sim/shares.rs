@@ -31,7 +31,7 @@ fn add(program: &mut Program, request: u64, shape: Shape, tasks: u32, task_ns: f
         }
         // A chain goes on at its seat; spreading tasks are deferred.
         let kind = if matches!(shape, Shape::Chain) { Kind::Immediate } else { Kind::Deferred };
-        let request = RequestId(request);
+        let request = RequestId::new(request);
         program.tasks.push(TaskSpec { kind, request, outside: task == first, steps, ..TaskSpec::default() });
     }
     all

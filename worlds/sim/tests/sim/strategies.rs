@@ -78,7 +78,7 @@ fn fill(program: &mut Program, chance: &mut Chance, task: usize, depth: usize) {
             let kind = if chance.below(2) == 0 { Kind::Immediate } else { Kind::Deferred };
             // Only a caller from outside waits for another request.
             let other = task == 0 && chance.below(2) == 0;
-            let request = if other { RequestId(1 + chance.below(3) as u64) } else { program.tasks[task].request };
+            let request = if other { RequestId::new(1 + chance.below(3) as u64) } else { program.tasks[task].request };
             let pinned = (chance.below(6) == 0).then(|| chance.below(100));
             program.tasks.push(TaskSpec { kind, request, accesses, pinned, after, ..TaskSpec::default() });
         }

@@ -81,7 +81,7 @@ impl BuildTeam for RuntimeBuilder<MachineRuntime> {
         let seats: Arc<[SeatId]> = all.filter(|(_, seat)| !seat.spare).map(|(seat, _)| SeatId::new(seat)).collect();
         // Unique among teams, so that traces of several tell their tasks apart.
         static REQUESTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-        let request = RequestId(REQUESTS.fetch_add(1, Ordering::Relaxed));
+        let request = RequestId::new(REQUESTS.fetch_add(1, Ordering::Relaxed));
         Ok(Team { shared, request, seats })
     }
 }

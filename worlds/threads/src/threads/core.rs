@@ -540,7 +540,7 @@ mod tests {
         let owned = Arc::new(());
         for is_detached in [false, true] {
             let theirs = Arc::clone(&owned);
-            let (request, number) = (RequestId(1), TaskHeader::UNNUMBERED);
+            let (request, number) = (RequestId::new(1), TaskHeader::UNNUMBERED);
             let (class, spawned_at) = (Class::of(0).expect("there is a least one"), Location::caller());
             let name = Some(Name::new("unwanted".to_owned()));
             let described = Described { request, number, id: 1, name, class, follows: false, spawned_at, is_detached };

@@ -183,8 +183,13 @@ impl Record for Fibre {
 
     fn new(stack: Stack) -> Fibre {
         let number = TaskHeader::UNNUMBERED;
-        let header =
-            TaskHeader { class: &FIBRE, context: ContextRef::NONE, request: RequestId(0), number, has_data: false };
+        let header = TaskHeader {
+            class: &FIBRE,
+            context: ContextRef::NONE,
+            request: RequestId::new(0),
+            number,
+            has_data: false,
+        };
         Fibre {
             header: UnsafeCell::new(header),
             state: State::new(),

@@ -35,7 +35,7 @@ pub(crate) struct ByHand {
 impl ByHand {
     /// Started: the initialization box is queued.
     pub(crate) fn start(model: &Arc<Model>) -> ByHand {
-        let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, Vec::new());
+        let instance = Instance::new(model, RequestId::new(0), 1, &BY_HAND, Vec::new());
         let first = instance.start(Some(0));
         ByHand { instance, queue: vec![first], node: NodeId::new(0), spreads: false }
     }

@@ -106,7 +106,7 @@ pub struct TaskRequest<R> {
 impl<R> TaskRequest<R> {
     /// Its number; a smaller one is older.
     pub fn id(&self) -> u64 {
-        self.id.0
+        self.id.number()
     }
 
     /// Waits until the closure has returned. If it is called in a task of the same runtime, the thread meanwhile runs

@@ -69,7 +69,12 @@ impl Ongoing {
     /// A number for a new request.
     #[inline]
     pub(crate) fn next_id(&self) -> RequestId {
-        RequestId(self.next.fetch_add(1, Ordering::Relaxed))
+        RequestId::new(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A number for a new request that is as old as another one.
+    pub(crate) fn next_id_within(&self, outer: RequestId) -> RequestId {
+        RequestId::within(outer, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The request, if it is of boxes and not over.
@@ -81,7 +86,8 @@ impl Ongoing {
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut BTreeMap<RequestId, Arc<RequestState>>) -> R) -> R {
         let mut requests = self.boxes.lock().expect("nothing panics under this lock");
         let result = change(&mut requests);
-        let alone = requests.first_key_value().filter(|_| requests.len() == 1).map_or(NO_REQUEST, |(id, _)| id.0);
+        let alone =
+            requests.first_key_value().filter(|_| requests.len() == 1).map_or(NO_REQUEST, |(id, _)| id.number());
         // Relaxed: it only influences the seats chosen for boxes.
         self.alone.0.store(alone, Ordering::Relaxed);
         result
@@ -99,6 +105,6 @@ impl Ongoing {
     /// Whether boxes run for no other request.
     #[inline]
     pub(crate) fn is_alone(&self, id: RequestId) -> bool {
-        self.alone.0.load(Ordering::Relaxed) == id.0
+        self.alone.0.load(Ordering::Relaxed) == id.number()
     }
 }

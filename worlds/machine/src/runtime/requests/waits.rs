@@ -141,7 +141,8 @@ impl Waits {
 }
 
 pub(super) fn told(circle: &[RequestId]) -> String {
-    let pairs: Vec<String> = circle.windows(2).map(|pair| format!("{} for {}", pair[0].0, pair[1].0)).collect();
+    let pairs: Vec<String> =
+        circle.windows(2).map(|pair| format!("{} for {}", pair[0].number(), pair[1].number())).collect();
     pairs.join(", ")
 }
 
@@ -155,7 +156,7 @@ mod tests {
 
     impl Graph {
         fn tells(&mut self, requests: Vec<RequestId>, beneath: Option<WaitId>, awaited: u64) -> Option<String> {
-            match self.begin(requests, beneath, RequestId(awaited)) {
+            match self.begin(requests, beneath, RequestId::new(awaited)) {
                 Ok(id) => {
                     self.end(id, beneath);
                     None
@@ -170,9 +171,9 @@ mod tests {
         let mut graph = Graph::default();
         assert_eq!(graph.tells(ids([4]), None, 4).as_deref(), Some("4 for 4"));
         assert_eq!(graph.tells(ids([1, 4]), None, 1).as_deref(), Some("1 for 1"), "beneath the one that waits");
-        let first = graph.begin(ids([1, 2]), None, RequestId(3)).unwrap();
-        let second = graph.begin(ids([3]), None, RequestId(4)).unwrap();
-        let third = graph.begin(ids([3, 9]), None, RequestId(5)).unwrap();
+        let first = graph.begin(ids([1, 2]), None, RequestId::new(3)).unwrap();
+        let second = graph.begin(ids([3]), None, RequestId::new(4)).unwrap();
+        let third = graph.begin(ids([3, 9]), None, RequestId::new(5)).unwrap();
         assert_eq!(graph.tells(ids([4]), None, 1).as_deref(), Some("4 for 1, 1 for 3, 3 for 4"));
         assert_eq!(graph.tells(ids([7, 5]), None, 2).as_deref(), Some("5 for 2, 2 for 3, 3 for 5"));
         assert_eq!(graph.tells(ids([1]), None, 5), None, "several ways to the same end");
@@ -188,9 +189,9 @@ mod tests {
     #[test]
     fn waits_on_one_stack_wait_for_those_above() {
         let mut graph = Graph::default();
-        let lowest = graph.begin(ids([1]), None, RequestId(2)).unwrap();
-        let middle = graph.begin(ids([2]), Some(lowest), RequestId(3)).unwrap();
-        let top = graph.begin(ids([]), Some(middle), RequestId(4)).unwrap();
+        let lowest = graph.begin(ids([1]), None, RequestId::new(2)).unwrap();
+        let middle = graph.begin(ids([2]), Some(lowest), RequestId::new(3)).unwrap();
+        let top = graph.begin(ids([]), Some(middle), RequestId::new(4)).unwrap();
         assert_eq!(graph.tells(ids([5]), Some(top), 1).as_deref(), Some("1 for 1"));
         assert_eq!(
             graph.tells(ids([4]), None, 1).as_deref(),
@@ -199,7 +200,7 @@ mod tests {
         );
         assert_eq!(graph.tells(ids([6]), None, 1), None);
         // Another stack, with a task waiting for 1: nothing here may wait for it.
-        let other = graph.begin(ids([7]), None, RequestId(1)).unwrap();
+        let other = graph.begin(ids([7]), None, RequestId::new(1)).unwrap();
         assert_eq!(graph.tells(ids([5]), Some(top), 7).as_deref(), Some("1 for 7, 7 for 1"));
         graph.end(other, None);
         graph.end(top, Some(middle));

@@ -47,7 +47,7 @@ impl Worker {
         if self.recorder.keeps_events() {
             let number = task.header().number;
             self.record_bytes(number, ordered, accesses);
-            self.recorder.dealt(vicus_trace::JobId::task(self.frame.request.0 as u32, number), dealt);
+            self.recorder.dealt(vicus_trace::JobId::task(self.frame.request.number() as u32, number), dealt);
         }
     }
 
