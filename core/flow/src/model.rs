@@ -241,6 +241,8 @@ pub struct ConnectedBox {
     pub(crate) outputs: SmallVec<[(Schema, Links); 1]>,
     /// The inputs of fragments made beside it; see [`BoxModel::going_round`].
     pub(crate) rounds: Option<Arc<[Schema]>>,
+    /// Whether a fragment may take its place.
+    pub(crate) expands: bool,
     pub(crate) node: Option<NodeId>,
 }
 
@@ -644,6 +646,7 @@ impl ModelBuilder {
                 newest: Vec::new(),
                 outputs: model.outputs.into_iter().map(|schema| (schema, Links::new())).collect(),
                 rounds: model.rounds,
+                expands: model.expands,
                 node: model.node,
             });
             wanted.push(model.inputs);

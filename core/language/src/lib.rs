@@ -15,6 +15,7 @@
 
 mod completion;
 mod error;
+pub mod machines;
 mod module;
 mod node;
 mod options;
@@ -25,6 +26,7 @@ mod values;
 
 pub use completion::{Completion, Suggestion, SuggestionKind};
 pub use error::{SourcePosition, TextError, TextErrorKind};
+pub use machines::{Alone, Machines};
 pub use module::{Answer, Compiler, PartOfPlan, Planned, RunOperators, Runnable};
 pub use node::{Done, PlanNode, RunCounts, StepBox};
 pub use options::{PlanOptions, TextLimits};

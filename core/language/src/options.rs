@@ -1,6 +1,7 @@
 //! A door's options for any module: the limits of a text, and the way of planning it.
 
 use crate::error::{SourcePosition, TextError, TextErrorKind};
+use crate::machines::Machines;
 use vicus_flow::Bound;
 
 /// Limits on a text.
@@ -61,6 +62,8 @@ pub struct PlanOptions {
     pub plan_bytes: u64,
     /// The key of hash functions. Answers don't depend on it, except for the order of rows.
     pub hash_seed: u64,
+    /// The machines that may share the work: one without others. All of them plan the same text with the same options.
+    pub machines: Machines,
 }
 
 impl Default for PlanOptions {
@@ -77,6 +80,7 @@ impl Default for PlanOptions {
             plan_steps: 50_000_000,
             plan_bytes: u64::MAX,
             hash_seed: 0,
+            machines: Machines::default(),
         }
     }
 }

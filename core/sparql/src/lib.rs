@@ -26,7 +26,6 @@ mod expression;
 mod graphs;
 mod limits;
 mod lower;
-mod machines;
 mod module;
 mod operators;
 mod optimise;
@@ -51,7 +50,6 @@ pub use cost::{parsing_bytes, parsing_bytes_with, update_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
 pub use graphs::DefaultGraph;
 pub use limits::QueryLimits;
-pub use machines::Machines;
 pub use module::Sparql;
 pub use parse::{ParsedQuery, parse, parse_with};
 pub use plan::{Form, QueryOptions, QueryRun, RunOptions, SparqlPlan, plan, plan_until};
@@ -63,4 +61,4 @@ pub use update::{
     DocumentLoad, Filled, Filling, Graphs, Update, UpdateChange, UpdateError, UpdateOperation, UpdateStep,
     parse_update, parse_update_with,
 };
-pub use vicus_language::{Done, PlanNode, PlanOptions, Watch};
+pub use vicus_language::{Done, Machines, PlanNode, PlanOptions, Watch};

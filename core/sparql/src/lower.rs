@@ -20,7 +20,6 @@
 use crate::algebra::{Column, Table};
 use crate::boxes::{self, Pace};
 use crate::error::QueryError;
-use crate::machines::Machines;
 use crate::operators::Physical;
 use crate::operators::values::lower_table;
 use crate::plan::QueryOptions;
@@ -29,8 +28,9 @@ use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxId, BoxModel, Model, ModelBuilder, Operator, OutputId, Schema, library};
-use vicus_language::Stop;
+use vicus_language::machines::{Places, crossing_bytes};
 use vicus_language::stack::{Deep, LEVEL, deep, of_levels};
+use vicus_language::{Machines, Stop};
 
 /// Makes the term-reading operator of a box, for one run.
 #[derive(Clone)]
@@ -179,11 +179,9 @@ pub(crate) fn lower(
         rows: 0.0,
         at: None,
         machines: *machines,
-        machine: 0,
+        places: Places::default(),
         alone: machines.count() < 2,
         again: None,
-        // The initialization box is everywhere.
-        places: vec![0],
         widest: boxes::schema(widest(plan)),
         ranges: library::range_schema(),
         stop,
@@ -193,7 +191,7 @@ pub(crate) fn lower(
     let streams = lowering.add(plan, Pipeline::default());
     stop.check()?;
     let count = options.common.sinks.clamp(1, streams.len());
-    let is_apart = lowering.places.iter().any(|&machine| machine > 0);
+    let is_apart = lowering.places.are_apart();
     let sinks = (0..count).map(|place| {
         let mine = streams.iter().skip(place).step_by(count).copied().collect();
         let mut stream = lowering.united(mine, width);
@@ -209,50 +207,21 @@ pub(crate) fn lower(
         sink
     });
     let sinks = sinks.collect();
-    let Lowering { operators, makers, spilling, rows, mut places, .. } = lowering;
+    let Lowering { operators, makers, spilling, rows, places, .. } = lowering;
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
     let is_short = rows < options.common.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
-    // The termination box is everywhere.
-    places.push(0);
-    let mut lowered = Lowered {
-        model,
-        sinks,
-        operators,
-        makers: makers.into(),
-        spilling,
-        is_short,
-        machines: Vec::new(),
-        crossing_bytes: 0.0,
+    let machines = places.finish();
+    let crossing_bytes = if machines.is_empty() {
+        0.0
+    } else {
+        let expected = operators.iter().flat_map(|made| {
+            let each = made.rows / made.outputs.len() as f64;
+            made.outputs.iter().map(move |output| (*output, each))
+        });
+        crossing_bytes(&model, &machines, expected)
     };
-    if places.iter().any(|&machine| machine > 0) {
-        lowered.crossing_bytes = crossing_bytes(&lowered, &places);
-        lowered.machines = places;
-    }
-    Ok(lowered)
-}
-
-/// About how many bytes cross between machines, by the rows expected of operators.
-fn crossing_bytes(lowered: &Lowered, places: &[usize]) -> f64 {
-    let boxes = lowered.model.boxes();
-    let mut known: Vec<Option<f64>> = vec![None; boxes.len()];
-    for made in &lowered.operators {
-        for output in &made.outputs {
-            known[output.sender().index()] = Some(made.rows / made.outputs.len() as f64);
-        }
-    }
-    // Other boxes deal or merge rows, which they get from boxes before them.
-    let mut sent = vec![0.0; boxes.len()];
-    for (place, one) in boxes.iter().enumerate().skip(1) {
-        let taken = || one.senders().map(|sender| sent[sender.index()]).sum::<f64>();
-        sent[place] = known[place].unwrap_or_else(|| taken() / one.outputs().count().max(1) as f64);
-    }
-    let bytes = |crossing: &vicus_flow::ModelCrossing| {
-        let sender = crossing.output.sender().index();
-        let (schema, _) = boxes[sender].outputs().nth(crossing.output.index()).expect("a crossing has an output");
-        sent[sender] * (size_of::<u64>() * schema.columns().len().max(1)) as f64
-    };
-    lowered.model.crossings(places).iter().map(bytes).sum()
+    Ok(Lowered { model, sinks, operators, makers: makers.into(), spilling, is_short, machines, crossing_bytes })
 }
 
 /// A plan is short if its operators make less than 1/4 of the rows needed to share work.
@@ -304,14 +273,12 @@ pub(crate) struct Lowering<'a> {
     at: Option<usize>,
     /// The machines.
     pub(crate) machines: Machines,
-    /// The machine of the boxes that are added, unless they follow a stream. Scans are not cut while all boxes are to
-    /// be here.
-    machine: usize,
+    /// The machine of each box. Boxes are added to the present one, unless they follow a stream.
+    pub(crate) places: Places,
+    /// Scans are not cut while all boxes are to be on one machine.
     alone: bool,
     /// The next operator of a plan that is added once more, for another machine, by its place in `operators`.
     again: Option<usize>,
-    /// The machine of each box.
-    places: Vec<usize>,
     /// A schema as wide as any in the model; others are cut from it, because making names for columns takes time.
     widest: Schema,
     /// The schema of a splitter's ranges.
@@ -339,7 +306,7 @@ impl Lowering<'_> {
     /// How many replicas a pipeline should have.
     pub(crate) fn degree(&self, pipeline: Pipeline) -> usize {
         let enough = self.options.common.parallel_rows as f64;
-        let threads = self.threads(self.machine);
+        let threads = self.threads(self.places.machine());
         if pipeline.few || threads < 2 || pipeline.rows < enough {
             return 1;
         }
@@ -359,23 +326,10 @@ impl Lowering<'_> {
 
     /// Adds boxes to a machine.
     pub(crate) fn on<R>(&mut self, machine: usize, add: impl FnOnce(&mut Self) -> R) -> R {
-        let outer = std::mem::replace(&mut self.machine, machine);
+        let outer = self.places.turn_to(machine);
         let added = add(self);
-        self.machine = outer;
+        self.places.turn_to(outer);
         added
-    }
-
-    /// The machine of an output's box.
-    pub(crate) fn machine_of(&self, output: OutputId) -> usize {
-        self.places[output.sender().index()]
-    }
-
-    /// The machines with any of these streams, each once.
-    pub(crate) fn machines_of(&self, streams: &[OutputId]) -> Vec<usize> {
-        let mut machines: Vec<usize> = streams.iter().map(|stream| self.machine_of(*stream)).collect();
-        machines.sort_unstable();
-        machines.dedup();
-        machines
     }
 
     /// Whether a plan's rows may have computed terms, and there are machines that don't know them.
@@ -469,8 +423,7 @@ impl Lowering<'_> {
     fn note(&mut self, added: BoxId) -> BoxId {
         self.stop.count_steps(BOX_STEPS);
         self.stop.count_bytes(BOX_BYTES);
-        debug_assert_eq!(self.places.len(), added.index(), "each box has a machine");
-        self.places.push(self.machine);
+        self.places.note(added);
         if let Some(at) = self.at {
             self.operators[at].boxes.push(added);
         }
@@ -508,15 +461,15 @@ impl Lowering<'_> {
         width: usize,
         mut unite: impl FnMut(&mut Self, Streams, usize) -> OutputId,
     ) -> Streams {
-        let machines = self.machines_of(&streams);
-        if machines == [self.machine] {
+        let machines = self.places.all_of(&streams);
+        if machines == [self.places.machine()] {
             return streams;
         }
         let mut gathered = Streams::new();
         for machine in machines {
             let of_machine: Streams =
-                streams.iter().copied().filter(|stream| self.machine_of(*stream) == machine).collect();
-            if machine == self.machine || of_machine.len() < 2 {
+                streams.iter().copied().filter(|stream| self.places.of(*stream) == machine).collect();
+            if machine == self.places.machine() || of_machine.len() < 2 {
                 gathered.extend(of_machine);
             } else {
                 gathered.push(self.on(machine, |lowering| unite(lowering, of_machine, width)));
@@ -552,7 +505,7 @@ impl Lowering<'_> {
     pub(crate) fn spread(&mut self, streams: Streams, width: usize, pipeline: Pipeline) -> Streams {
         let degree = self.degree(pipeline);
         let ([stream], true) = (&streams[..], degree > 1) else { return streams };
-        let machine = self.machine_of(*stream);
+        let machine = self.places.of(*stream);
         let spread = library::spread(&self.schema(width), degree);
         let spread = self.on(machine, |lowering| lowering.place(spread));
         self.net.connect(*stream, spread.input(0));
@@ -568,7 +521,7 @@ impl Lowering<'_> {
         model: impl Into<Draft>,
     ) -> Streams {
         let model = widths.iter().fold(model.into(), |model, &width| model.input(&self.schema(width)));
-        let machine = inputs.first().map_or(self.machine, |first| self.machine_of(*first));
+        let machine = inputs.first().map_or(self.places.machine(), |first| self.places.of(*first));
         let model = model.output(&self.schema(width));
         let made = self.on(machine, |lowering| lowering.place(model));
         for (input, sender) in inputs.iter().enumerate() {
@@ -580,13 +533,13 @@ impl Lowering<'_> {
     /// Deals the rows of all streams to boxes, so equal rows meet. Each box has an input for each stream.
     pub(crate) fn deal<D: Into<Draft>>(&mut self, streams: Streams, deal: Deal<'_>, model: impl Fn() -> D) -> Streams {
         let Deal { from, to, keys, parts, computed } = deal;
-        let home = self.machine;
+        let home = self.places.machine();
         if parts < 2 {
             let streams = self.gathered(streams, from, Self::united);
             return self.collector(home, &streams, from, to, model());
         }
-        let is_apart = self.machines_of(&streams).len() > 1;
-        let mut machines: Vec<usize> = streams.iter().map(|stream| self.machine_of(*stream)).collect();
+        let is_apart = self.places.all_of(&streams).len() > 1;
+        let mut machines: Vec<usize> = streams.iter().map(|stream| self.places.of(*stream)).collect();
         let deals = if is_apart && computed {
             // A computed term has one id on one machine.
             let streams = self.gathered(streams, from, Self::united);
@@ -623,7 +576,7 @@ impl Lowering<'_> {
 
     /// Adds a box for each stream, on its machine, to deal its rows to `parts` outputs by these columns.
     pub(crate) fn dealt(&mut self, streams: Streams, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
-        let machines = streams.iter().map(|stream| self.machine_of(*stream)).collect();
+        let machines = streams.iter().map(|stream| self.places.of(*stream)).collect();
         self.dealt_on(machines, streams, width, keys, parts)
     }
 

@@ -8,7 +8,6 @@ use crate::explain::Explainer;
 use crate::graphs::{Dataset, DefaultGraph};
 use crate::limits::QueryLimits;
 use crate::lower::{self, Draft, Lowered, Maker};
-use crate::machines::Machines;
 use crate::operators::Physical;
 use crate::optimise;
 use crate::parse::ParsedQuery;
@@ -20,6 +19,7 @@ use crate::terms::{Moment, Terms};
 use crate::translate;
 use crate::value::Numbers;
 use oxrdf::{Term, TermRef};
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -29,7 +29,9 @@ use vicus_flow::{
     ModelPart, Operator, OutputId, Schema, library,
 };
 use vicus_language::stack::Deep;
-use vicus_language::{Answer, Costs, PartOfPlan, PlanOptions, Planned, RunOperators, Runnable, Stop, Watch};
+use vicus_language::{
+    Alone, Answer, Costs, Machines, PartOfPlan, PlanOptions, Planned, RunOperators, Runnable, Stop, Watch,
+};
 use vicus_language::{PlanNode, RunCounts};
 use vicus_rdf::dictionary::TextAppender;
 use vicus_rdf::{Id, Snapshot, TermView};
@@ -56,8 +58,6 @@ pub struct QueryOptions {
     pub default_graph: DefaultGraph,
     /// Limits inside of planning and of boxes.
     pub limits: QueryLimits,
-    /// The machines that may share the work. All of them plan the same text with the same options.
-    pub machines: Machines,
 }
 
 impl Default for QueryOptions {
@@ -68,7 +68,6 @@ impl Default for QueryOptions {
             cache_bytes: 1 << 20,
             default_graph: DefaultGraph::Own,
             limits: QueryLimits::default(),
-            machines: Machines::default(),
         }
     }
 }
@@ -197,32 +196,10 @@ pub struct SparqlPlan {
     alone: Option<Alone>,
 }
 
-/// Why one machine has all of a plan though there are others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Alone {
-    /// Each machine would choose for itself.
-    Chooses,
-    /// Other machines have neither the web nor a permit to ask it.
-    AsksWeb,
-    /// No operator's work is shared.
-    Small,
-    /// The network would take longer: nanoseconds here, and there.
-    Slower(u64, u64),
-}
-
-impl fmt::Display for Alone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Alone::Chooses => f.write_str("its answer depends on the rows that are met first, or on chance"),
-            Alone::AsksWeb => f.write_str("it asks other servers"),
-            Alone::Small => f.write_str("no operator has rows enough"),
-            Alone::Slower(here, there) => {
-                let ms = |ns: &u64| *ns as f64 / 1e6;
-                write!(f, "about {:.1} ms here, and {:.1} ms over the network", ms(here), ms(there))
-            }
-        }
-    }
-}
+/// Each machine would choose for itself.
+const CHOOSES: Alone = Alone::Because(Cow::Borrowed("its answer depends on the rows that are met first, or on chance"));
+/// Other machines have neither the web nor a permit to ask it.
+const ASKS_WEB: Alone = Alone::Because(Cow::Borrowed("it asks other servers"));
 
 /// Plans a query. Takes time in the size of the query, not of the data.
 ///
@@ -305,7 +282,7 @@ fn planned(
         numbers = Numbers::of(snapshot, numbers.and(translated.node.makes()));
     }
     let terms = Arc::new(terms.settled(numbers));
-    let (shared, alone) = match options.machines.count() {
+    let (shared, alone) = match options.common.machines.count() {
         1 => (None, None),
         _ => over_machines(&physical, may_differ, &terms, options, stop)?,
     };
@@ -342,12 +319,12 @@ fn over_machines(
     stop: &Stop<'_>,
 ) -> Result<(Option<Lowered>, Option<Alone>), QueryError> {
     if may_differ {
-        return Ok((None, Some(Alone::Chooses)));
+        return Ok((None, Some(CHOOSES)));
     }
     if physical.asks_web() {
-        return Ok((None, Some(Alone::AsksWeb)));
+        return Ok((None, Some(ASKS_WEB)));
     }
-    let machines = &options.machines;
+    let machines = &options.common.machines;
     // Rows come together in one box of the machine that was asked.
     let one = QueryOptions { common: PlanOptions { sinks: 1, ..options.common }, ..*options };
     let lowered = lower::lower(physical, terms, &one, machines, stop)?;
@@ -355,13 +332,11 @@ fn over_machines(
         return Ok((None, Some(Alone::Small)));
     }
     let here = physical.cost / machines.threads(0) as f64;
-    let there = physical.cost / machines.all_threads() as f64
-        + machines.transfer_ns(lowered.crossing_bytes)
-        + machines.setup_ns();
-    if there >= here && !machines.always {
-        return Ok((None, Some(Alone::Slower(here as u64, there as u64))));
+    let there = physical.cost / machines.all_threads() as f64;
+    match machines.outrun(here, there, lowered.crossing_bytes) {
+        Some(alone) => Ok((None, Some(alone))),
+        None => Ok((Some(lowered), None)),
     }
-    Ok((Some(lowered), None))
 }
 
 impl SparqlPlan {
@@ -509,9 +484,9 @@ impl SparqlPlan {
         &self.lowered.machines
     }
 
-    /// Why one machine has all of it, though [`QueryOptions::machines`] has others.
+    /// Why one machine has all of it, though [`PlanOptions::machines`] has others.
     pub fn alone(&self) -> Option<String> {
-        self.alone.map(|alone| alone.to_string())
+        self.alone.as_ref().map(Alone::to_string)
     }
 
     /// Like [`SparqlPlan::explain`], with the counts of each operator and each box in one run: rows, with a mark if

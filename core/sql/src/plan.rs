@@ -2,19 +2,24 @@
 
 use crate::bind::bind;
 use crate::error::SqlError;
-use crate::lower::lower;
+use crate::lower::{Lowered, lower};
 use crate::optimise::optimise;
 use crate::parse::{LARGER, ParsedStatement};
-use crate::relation::Columns;
+use crate::relation::{Columns, Relation};
 use crate::table::Catalogue;
 use crate::types::SqlType;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use vicus_flow::{BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_flow::library::HashKey;
+use vicus_flow::{
+    BoxError, BoxId, CrossingEnds, Envelope, InputId, Model, ModelBuilder, ModelCrossing, ModelLinks, ModelPart,
+    Operator, OutputId, Schema, library,
+};
 use vicus_language::stack::of_levels;
 use vicus_language::{
-    Answer, Costs, PlanNode, PlanOptions, Planned, RunCounts, RunOperators, Runnable, Stop, ValueColumns, ValueType,
-    Watch,
+    Alone, Answer, Costs, Machines, PartOfPlan, PlanNode, PlanOptions, Planned, RunCounts, RunOperators, Runnable,
+    Stop, ValueColumns, ValueType, Watch,
 };
 
 /// A statement ready to run over the tables of its planning, any number of times, also concurrently.
@@ -48,6 +53,10 @@ pub struct SqlPlan {
     sinks: Vec<BoxId>,
     nodes: Vec<PlanNode>,
     is_short: bool,
+    /// The machine of each box, if several have some.
+    machines: Vec<usize>,
+    /// Why one machine has all of it though there are others.
+    alone: Option<Alone>,
     /// Whether it has tables made for it by functions.
     calls_functions: bool,
     bytes: u64,
@@ -81,7 +90,17 @@ fn planned(
     let (bound, made_bytes) = bind(parsed, catalogue, &mut columns, &stop)?;
     let wanted: Vec<_> = bound.outputs.iter().map(|output| output.id).collect();
     let relation = optimise(bound.relation, &wanted, &columns, options.optimise, &stop)?;
-    let lowered = lower(&relation, &columns, options, &stop)?;
+    let (shared, alone) = match options.machines.count() {
+        1 => (None, None),
+        _ => over_machines(&relation, &columns, made_bytes.is_some(), options, &stop)?,
+    };
+    let lowered = match shared {
+        Some(lowered) => lowered,
+        None => {
+            let here = PlanOptions { machines: Machines::default(), ..*options };
+            lower(&relation, &columns, &here, &stop)?
+        }
+    };
     stop.check()?;
     let names: Vec<(String, SqlType)> = bound.outputs.into_iter().map(|output| (output.name, output.kind)).collect();
     let texts: usize = lowered.nodes.iter().map(|node| node.name.len() + 2 * node.detail.len()).sum();
@@ -93,10 +112,37 @@ fn planned(
         sinks: lowered.sinks,
         nodes: lowered.nodes,
         is_short: lowered.is_short,
+        machines: lowered.machines,
+        alone,
         calls_functions: made_bytes.is_some(),
         // The count includes the texts of VALUES.
         bytes: made_bytes.unwrap_or(0).saturating_add(bytes as u64).max(stop.spent().bytes),
     })
+}
+
+/// A model over several machines, or why there is none.
+fn over_machines(
+    relation: &Relation,
+    columns: &Columns,
+    calls_functions: bool,
+    options: &PlanOptions,
+    stop: &Stop<'_>,
+) -> Result<(Option<Lowered>, Option<Alone>), SqlError> {
+    let own = |name: &str| Alone::Because(format!("other machines don't have the table {name}").into());
+    if let Some(name) = relation.own_table() {
+        return Ok((None, Some(own(name))));
+    }
+    if calls_functions {
+        return Ok((None, Some(Alone::Because("a function makes tables for it alone".into()))));
+    }
+    let lowered = lower(relation, columns, options, stop)?;
+    if lowered.machines.is_empty() {
+        return Ok((None, Some(Alone::Small)));
+    }
+    match options.machines.outrun(lowered.alone_ns, lowered.shared_ns, lowered.crossing_bytes) {
+        Some(alone) => Ok((None, Some(alone))),
+        None => Ok((Some(lowered), None)),
+    }
 }
 
 /// Bytes of stack for a level of the text's tree.
@@ -153,6 +199,15 @@ impl SqlPlan {
         &self.nodes
     }
 
+    /// Begins a run of the part of one machine. Other machines' rows come and go over `links`. `None` if the machine
+    /// has no part.
+    pub fn start_part(&self, machine: usize, links: &dyn ModelLinks) -> Option<PartOfPlan> {
+        let mut ends = Ends { links, sends: Vec::new() };
+        let ModelPart { model, boxes } = self.model.part(&self.machines, machine, &mut ends)?;
+        let sinks = self.sinks.iter().filter_map(|sink| boxes[sink.index()]).collect();
+        Some(PartOfPlan { model, sinks, operators: self.start(), boxes, sends: ends.sends })
+    }
+
     /// The operators as text, one a line, each above its inputs.
     pub fn explain(&self) -> String {
         PlanNode::write_all(&self.nodes, None)
@@ -195,7 +250,25 @@ impl Planned for SqlPlan {
     }
 
     fn can_be_kept(&self) -> bool {
-        !self.calls_functions
+        // Machines come and go.
+        !self.calls_functions && self.machines.is_empty()
+    }
+
+    fn places(&self) -> &[usize] {
+        &self.machines
+    }
+
+    fn alone(&self) -> Option<String> {
+        self.alone.as_ref().map(Alone::to_string)
+    }
+
+    fn digest(&self) -> u64 {
+        let mut hash = HashKey::of_seed(0).build_hasher();
+        hash.write(self.explain().as_bytes());
+        hash.write(self.model.describe().as_bytes());
+        hash.write(format!("{:?}", self.columns).as_bytes());
+        self.machines.iter().for_each(|machine| hash.write_usize(*machine));
+        hash.finish()
     }
 }
 
@@ -206,6 +279,29 @@ impl Runnable for SqlPlan {
     fn begin(&self, (): ()) -> (RunOperators, ValueColumns) {
         let types = self.columns.iter().map(|(_, kind)| ValueType::from(kind));
         (self.start(), ValueColumns(types.collect()))
+    }
+
+    fn begin_part(&self, machine: usize, links: &dyn ModelLinks, (): ()) -> Option<(PartOfPlan, ValueColumns)> {
+        Some((self.start_part(machine, links)?, self.begin(()).1))
+    }
+}
+
+/// The boxes at the ends of a part's crossings.
+struct Ends<'a> {
+    links: &'a dyn ModelLinks,
+    sends: Vec<(ModelCrossing, BoxId)>,
+}
+
+impl CrossingEnds for Ends<'_> {
+    fn send(&mut self, net: &mut ModelBuilder, crossing: &ModelCrossing, schema: &Schema) -> InputId {
+        let sends = net.add(self.links.send(crossing, schema));
+        net.end(sends.output(0));
+        self.sends.push((crossing.clone(), sends));
+        sends.input(0)
+    }
+
+    fn receive(&mut self, net: &mut ModelBuilder, crossing: &ModelCrossing, schema: &Schema) -> OutputId {
+        net.source(self.links.receive(crossing, schema)).output(0)
     }
 }
 

@@ -280,6 +280,40 @@ impl Relation {
         }
     }
 
+    /// Whether the operator reads all of its input before it sends anything.
+    pub(crate) fn reads_all(&self) -> bool {
+        matches!(self.op, Op::Aggregate { .. } | Op::Sort { .. } | Op::SetOperation { .. })
+    }
+
+    /// Whether each run makes the same rows, but for their order and the last digits of sums, by few of its own: a LIMIT
+    /// chooses, and groups and recursion are better made once.
+    pub(crate) fn has_one_answer(&self) -> bool {
+        let own = matches!(
+            self.op,
+            Op::Scan { .. }
+                | Op::Values { .. }
+                | Op::Project { .. }
+                | Op::Filter { .. }
+                | Op::Join(_)
+                | Op::UnionAll { .. }
+                | Op::Unnest { .. }
+        );
+        own && deep(|| self.inputs().into_iter().all(Relation::has_one_answer))
+    }
+
+    /// The expected rows of all operators together.
+    pub(crate) fn all_rows(&self) -> f64 {
+        self.rows + deep(|| self.inputs().into_iter().map(Relation::all_rows).sum::<f64>())
+    }
+
+    /// The name of a table that only this machine has.
+    pub(crate) fn own_table(&self) -> Option<&str> {
+        match &self.op {
+            Op::Scan { table, name, .. } if !table.is_everywhere() => Some(name),
+            _ => deep(|| self.inputs().into_iter().find_map(Relation::own_table)),
+        }
+    }
+
     /// The expressions of the operator itself.
     fn exprs(&self) -> Vec<&Expr> {
         match &self.op {

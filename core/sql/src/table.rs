@@ -101,6 +101,12 @@ pub trait Table: Send + Sync {
         false
     }
 
+    /// Whether all machines that may share the statement's work ([`PlanOptions::machines`](crate::PlanOptions)) have the
+    /// table, with the same parts.
+    fn is_everywhere(&self) -> bool {
+        false
+    }
+
     /// How many bytes of memory it holds. They count as the plan's if the table was made for a statement
     /// ([`Catalogue::function`]).
     fn held_bytes(&self) -> u64 {

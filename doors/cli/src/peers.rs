@@ -13,7 +13,7 @@ use vicus_service::Peers;
 #[derive(clap::Args)]
 pub(crate) struct PeerArgs {
     /// Other processes with a copy of the same store, `vicus node --store`s: host:port, separated by commas. They share
-    /// the work of a query of SPARQL where that is expected to be quicker, by the bandwidth measured to them.
+    /// the work of a query where that is expected to be quicker, by the bandwidth measured to them.
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', help_heading = "Nodes")]
     nodes: Vec<String>,
     /// The token of the nodes; VICUS_NODE_TOKEN has one, too.

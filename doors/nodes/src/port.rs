@@ -121,6 +121,13 @@ impl Operator for Outlet {
         if !envelope.attached().is_empty() {
             return Err("envelopes with attached values stay in their process".into());
         }
+        if self.schema.columns().is_empty() {
+            // A batch without columns has no body, and Arrow's decoder waits for one.
+            let count = (envelope.rows() as u32).to_le_bytes();
+            locked(&self.sending.0).port.sent(count.len() as u64);
+            self.link.send(Outgoing::of_bytes(Kind::Rows, self.crossing, &count));
+            return Ok(());
+        }
         let batch = envelope.to_arrow(&self.schema);
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
@@ -361,6 +368,10 @@ impl Operator for Inlet {
             }
             let Some(piece) = self.next(turn)? else { return Ok(()) };
             match piece {
+                Piece::Rows(bytes) if turn.schema(0).columns().is_empty() => {
+                    let count = <[u8; 4]>::try_from(&bytes[..]).map_err(|_| "a number of rows is no number")?;
+                    turn.send(0, Envelope::of_rows(Vec::new(), u32::from_le_bytes(count) as usize));
+                }
                 Piece::Rows(bytes) => {
                     let mut bytes = Buffer::from_vec(bytes);
                     let mut rows = None;

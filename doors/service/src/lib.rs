@@ -92,10 +92,10 @@ pub use tls::{TlsCertificate, TlsError, TlsRoots};
 pub use update::{CheckedUpdate, Draft, StoreUpdate, StoreUpdateError, Updated, Updating, check_update};
 pub use vicus_files::File;
 pub use vicus_language::{
-    Answer, Completion, Done, PlanNode, PlanOptions, Remark, RemarkKind, RunCounts, StepBox, Suggestion,
+    Answer, Completion, Done, Machines, PlanNode, PlanOptions, Remark, RemarkKind, RunCounts, StepBox, Suggestion,
     SuggestionKind, TextError, TextErrorKind, TextLimits, ValueType,
 };
-pub use vicus_sparql::{DefaultGraph, KNOWN_PREFIXES, Machines, Moment, ServiceFailed};
+pub use vicus_sparql::{DefaultGraph, KNOWN_PREFIXES, Moment, ServiceFailed};
 pub use vicus_sql::{SqlType, Table as SqlTable, Tables};
 pub use vicus_store::{
     ArchiveSource, Ask, CommitWatch, Content as CopyContent, CopyStanding, Epoch, NotArchived, Offer,

@@ -18,7 +18,7 @@
 
 use crate::begin::operator_infos;
 use crate::error::Error;
-use crate::languages::{CheckedText, SPARQL, Surroundings, TextReading, sparql};
+use crate::languages::{CheckedText, Surroundings, TextReading, language};
 use crate::load::Dataset;
 use crate::service::Service;
 use crate::session::{ReadGraphs, Session, SessionOptions};
@@ -34,10 +34,10 @@ use std::time::{Duration, Instant};
 use vicus::kit::ModelLinks;
 use vicus::kit::counts::{BoxCounts, InputCounts, OutputCounts};
 use vicus::{BoxId, FlowError, Request, RequestOptions, TemporaryFiles};
-use vicus_language::{PartOfPlan, PlanOptions, TextLimits};
+use vicus_language::{Machines, PartOfPlan, PlanOptions, TextLimits};
 use vicus_machine::SystemDirectory;
 use vicus_rdf::Snapshot;
-use vicus_sparql::{DefaultGraph, Machines, Moment, ParsedQuery, QueryLimits as SparqlLimits};
+use vicus_sparql::{DefaultGraph, Moment, QueryLimits as SparqlLimits};
 use vicus_store::{Store, StoreError, StorePlace, StoreReader};
 
 /// Other processes with the same data.
@@ -122,6 +122,8 @@ impl From<PeerFailure> for Error {
 pub(crate) struct Shared {
     pub(crate) peers: Arc<dyn Peers>,
     pub(crate) team: Arc<PeerTeam>,
+    /// The name of the text's language.
+    language: &'static str,
     pub(crate) text: Arc<str>,
 }
 
@@ -133,15 +135,13 @@ impl Shared {
         let (peers, text) = (options.peers.as_ref()?, checked.text()?);
         let is_sent = options.given.is_empty() && options.languages.sparql.limits == SparqlLimits::default();
         let team = is_sent.then(|| peers.team(threads))?;
+        let language = checked.language().name();
         (team.machines.count() > 1 || team.lacks_some).then(|| Shared {
             peers: Arc::clone(peers),
             team,
+            language,
             text: Arc::clone(text),
         })
-    }
-
-    pub(crate) fn machines(&self) -> Machines {
-        self.team.machines
     }
 
     /// The words that a peer needs to make the same plan, and to run its part.
@@ -151,6 +151,7 @@ impl Shared {
         let names = |names: &[NamedNode]| names.iter().map(|name| name.as_str().to_owned()).collect();
         let machines = &self.team.machines;
         let job = PartJob {
+            language: self.language.to_owned(),
             text: self.text.to_string(),
             base: options.base.clone(),
             longer: sparql.longer,
@@ -186,6 +187,7 @@ impl Shared {
 /// See [`Shared::job`].
 #[derive(Debug, Serialize, Deserialize)]
 struct PartJob {
+    language: String,
     text: String,
     base: Option<String>,
     longer: usize,
@@ -241,6 +243,7 @@ impl PartJob {
                 optimise: self.plan.optimise,
                 plan_steps: self.plan.plan_steps,
                 hash_seed: self.plan.hash_seed,
+                machines: self.machines(),
                 ..PlanOptions::default()
             },
             ..SessionOptions::default()
@@ -398,10 +401,9 @@ impl PeerHost {
         let session = self.service.session(&dataset, options);
         let call = session.call()?;
         let reading = TextReading { allowance: &call.allowance, options: session.options() };
-        let checked = SPARQL.read(&job.text, &reading)?;
-        let mut language = sparql(&call.session);
-        language.plan.machines = job.machines();
-        let prepared = call.plan_parsed(&language, checked.parsed::<ParsedQuery>(), checked.bytes())?;
+        let wrong = || NoPart::wrong(format!("it has no language {}", job.language));
+        let checked = language(&job.language).ok_or_else(wrong)?.read(&job.text, &reading)?;
+        let prepared = checked.language().plan(&call, &checked)?;
         let plan = prepared.plan();
         if plan.digest() != job.digest {
             return Err(NoPart::stale("it makes another plan for the query: its data or its program differ"));

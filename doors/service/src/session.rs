@@ -32,8 +32,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::kit::counts::{BoxCounts, GrownBox};
 use vicus::{BoxId, FlowError, Model, Request, Totals};
 use vicus_language::{
-    Answer, Compiler, Ends, PlanNode, PlanOptions, Planned as _, Remark, RunCounts, Runnable, TextError, TextErrorKind,
-    TextLimits, Watch,
+    Answer, Compiler, Ends, Machines, PlanNode, PlanOptions, Planned as _, Remark, RunCounts, Runnable, TextError,
+    TextErrorKind, TextLimits, Watch,
 };
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
@@ -99,7 +99,7 @@ pub struct SessionOptions {
     /// The folder for temporary files of calls that outgrow their memory. By default there is none, and such calls
     /// fail.
     pub temporary: Option<TemporaryFolder>,
-    /// Other processes with the same data, which may share the work of queries of SPARQL.
+    /// Other processes with the same data, which may share the work of queries.
     pub peers: Option<Arc<dyn Peers>>,
     /// The limits of each of its calls.
     pub limits: CallLimits,
@@ -384,7 +384,9 @@ impl Call {
         let read = || language.parse_until(text, &self.session.options.text, &ends).map_err(Into::into);
         let parsed = self.allowance.parse(text_bytes, read)?;
         let parsing = began.elapsed();
-        Ok(Arc::new(Prepared { parsing, ..self.plan_parsed(language, &parsed, text_bytes)? }))
+        // Its text is not sent to others.
+        let planned = self.plan_parsed(language, &parsed, text_bytes, Machines::default())?;
+        Ok(Arc::new(Prepared { parsing, ..planned }))
     }
 
     /// Plans a text that is read, by its language over a catalogue.
@@ -397,8 +399,14 @@ impl Call {
     where
         L: Compiler<Plan: AnyPlan>,
     {
-        let planned = self.plan_parsed(language, parsed, checked.bytes())?;
-        Ok(Arc::new(Prepared { parsing: checked.parsing(), ..planned }))
+        let shared = Shared::of(&self.session, checked, self.threads());
+        let machines = shared.as_ref().map_or(self.session.options.plan.machines, |shared| shared.team.machines);
+        let planned = self.plan_parsed(language, parsed, checked.bytes(), machines)?;
+        let planned = Prepared { parsing: checked.parsing(), ..planned };
+        Ok(Arc::new(match shared {
+            Some(shared) => planned.shared_by(shared),
+            None => planned,
+        }))
     }
 
     /// For how many threads queries are planned.
@@ -407,13 +415,14 @@ impl Call {
         session.options.threads.unwrap_or_else(|| session.service.runtime().plan().threads())
     }
 
-    /// Those who may share a text's work.
-    pub(crate) fn shared(&self, checked: &CheckedText) -> Option<Shared> {
-        Shared::of(&self.session, checked, self.threads())
-    }
-
-    /// Plans a parsed text, with `text_bytes` held for it.
-    pub(crate) fn plan_parsed<L>(&self, language: &L, parsed: &L::Parsed, text_bytes: u64) -> Result<Prepared, Error>
+    /// Plans a parsed text for these machines, with `text_bytes` held for it.
+    pub(crate) fn plan_parsed<L>(
+        &self,
+        language: &L,
+        parsed: &L::Parsed,
+        text_bytes: u64,
+        machines: Machines,
+    ) -> Result<Prepared, Error>
     where
         L: Compiler<Plan: AnyPlan>,
     {
@@ -425,6 +434,7 @@ impl Call {
             threads,
             sinks: if options.parallel_answers { threads } else { 1 },
             plan_bytes: options.plan.plan_bytes.min(allowance.most - text_bytes),
+            machines,
             ..options.plan
         };
         let watch = PlanningWatch { allowance, text_bytes };
@@ -547,13 +557,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// This plan, of a text that it took so long to read.
-    pub(crate) fn read_in(self, parsing: Duration) -> Prepared {
-        Prepared { parsing, ..self }
-    }
-
     /// This plan, shared by these if it has parts for them.
-    pub(crate) fn shared_by(self, shared: Shared) -> Prepared {
+    fn shared_by(self, shared: Shared) -> Prepared {
         let (is_shared, lacks_peers) = (!self.plan.places().is_empty(), shared.team.lacks_some);
         Prepared { shared: is_shared.then_some(shared), lacks_peers, ..self }
     }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vicus::{BoxError, Totals, Turn};
-use vicus_language::TextError;
+use vicus_language::{Machines, TextError};
 use vicus_rdf::load::{LoadOptions, MemoryPermit};
 use vicus_rdf::{Interrupt, OwnMemory, Snapshot};
 use vicus_sparql::{
@@ -417,7 +417,7 @@ impl Running<'_> {
         self.allowance.hold(beside, [("its text", self.text_bytes), ("its changes so far", made)])?;
         let session = Session::new(self.service.clone(), Dataset::new(snapshot), Arc::clone(&self.options));
         let call = Call { session, allowance: self.allowance.clone() };
-        let prepared = Arc::new(call.plan_parsed(&sparql(&call.session), pattern, beside)?);
+        let prepared = Arc::new(call.plan_parsed(&sparql(&call.session), pattern, beside, Machines::default())?);
         let (changes, outcome) = call.answer(&prepared, Fill { filling, filled: Mutex::default() })?;
         // A run gives back its share; the text and the changes are held until the update's end.
         let quads = changes.heap_bytes() as u64;

@@ -73,7 +73,7 @@ impl Model {
     }
 
     /// The part of process `own`, if it has any box. `processes` has the process of each box; see
-    /// [`Model::crossings`]. Panics for a model in which fragments take the place of boxes.
+    /// [`Model::crossings`]. A fragment that takes the place of a box is in the box's process.
     ///
     /// ```
     /// use vicus_flow::{CrossingEnds, Envelope, InputId, ModelBuilder, ModelCrossing, OutputId, Schema, Type, library};
@@ -107,7 +107,6 @@ impl Model {
     /// ```
     pub fn part(&self, processes: &[usize], own: usize, ends: &mut dyn CrossingEnds) -> Option<ModelPart> {
         assert_eq!(processes.len(), self.boxes.len(), "each box has a process");
-        assert!(!self.grows, "boxes that grow have no process");
         let last = self.boxes.len() - 1;
         if !(1..last).any(|place| processes[place] == own) {
             return None;
@@ -133,8 +132,8 @@ impl Model {
                 factory: Arc::clone(&one.factory),
                 first: SmallVec::new(),
                 takes_any: false,
-                expands: false,
-                rounds: None,
+                expands: one.expands,
+                rounds: one.rounds.clone(),
                 node: one.node,
             }));
         }

@@ -137,6 +137,55 @@ fn three_processes_answer_sp2bench_as_one_does() {
     let _ = std::fs::remove_dir_all(store.parent().unwrap());
 }
 
+/// Statements over the predicates of SP2Bench's data. The last ones send rows without columns, and a choice of rows.
+const STATEMENTS: &[&str] = &[
+    "SELECT c.subject, i.object FROM @dc/elements/1.1/creator@ c JOIN @dc/terms/issued@ i ON i.subject = c.subject",
+    "SELECT object, count(*) AS n, min(subject) FROM @dc/elements/1.1/creator@ GROUP BY object",
+    "SELECT i.object, count(DISTINCT c.object), sum(i.object) FROM @dc/elements/1.1/creator@ c \
+     LEFT JOIN @dc/terms/issued@ i ON i.subject = c.subject GROUP BY i.object ORDER BY 1 NULLS FIRST",
+    "SELECT subject, object FROM @dc/elements/1.1/creator@ ORDER BY object DESC, subject LIMIT 100",
+    "SELECT object FROM @dc/elements/1.1/creator@ EXCEPT SELECT c.object FROM @dc/elements/1.1/creator@ c \
+     JOIN @dc/terms/issued@ i ON i.subject = c.subject WHERE i.object > 1950",
+    "SELECT count(*) FROM (SELECT 1 FROM @dc/elements/1.1/creator@ LIMIT 200000) x",
+    "SELECT count(*) FROM @dc/terms/issued@ i, (SELECT 1 FROM @dc/elements/1.1/creator@ GROUP BY object) x",
+];
+
+#[test]
+fn three_processes_answer_statements_as_one_does() {
+    let store = sp2b("peers-sql", "50000");
+    let nodes = [Node::start(&store, &[]), Node::start(&store, &[])];
+    let addresses = [nodes[0].address.as_str(), nodes[1].address.as_str()];
+    for statement in STATEMENTS {
+        // A predicate's IRI stands between two signs.
+        let pieces = statement.split('@').enumerate();
+        let of = |(place, piece): (usize, &str)| match place % 2 {
+            0 => piece.to_owned(),
+            _ => format!("\"http://purl.org/{piece}\""),
+        };
+        let statement: String = pieces.map(of).collect();
+        let more = ["--language", "sql", "--envelope-rows", "128", "--format", "tsv"];
+        let lines = |answer: &Ended| {
+            assert_eq!((answer.code(), answer.err().as_str()), (Some(0), ""), "{statement}");
+            let mut lines: Vec<String> = answer.out().lines().map(str::to_owned).collect();
+            if !statement.contains("ORDER BY") {
+                lines.sort_unstable();
+            }
+            lines
+        };
+        let expected = lines(&ask(&store, &[], &[&more[..], &[&statement]].concat()));
+        for strategy in ["las", "vicus"] {
+            let found = ask(&store, &addresses, &[&more[..], &["--strategy", strategy, &statement]].concat());
+            assert_eq!(lines(&found), expected, "{strategy}: {statement}");
+        }
+        let shown = ask(&store, &addresses, &[&more[..], &["--explain", &statement]].concat()).out();
+        assert!(shown.contains("machine 2 (") && shown.contains("crossing 0 "), "{statement}:\n{shown}");
+    }
+    let alone = ["--language", "sql", "--explain", "SELECT count(*) FROM SPARQL('SELECT * { ?s ?p ?o }') x"];
+    let shown = ask(&store, &addresses, &alone).out();
+    assert!(shown.contains("one machine: other machines don't have the table"), "{shown}");
+    let _ = std::fs::remove_dir_all(store.parent().unwrap());
+}
+
 /// The traces of processes that share a query are joined as those of a network are; its first operator has as many rows
 /// as the answer.
 #[test]

@@ -191,12 +191,14 @@ impl TextReading<'_> {
     pub fn read<P: Any + Send + Sync>(
         &self,
         language: &'static dyn QueryLanguage,
+        text: &str,
         bytes: u64,
         parse: impl FnOnce() -> Result<P, TextError>,
     ) -> Result<CheckedText, Error> {
         let began = Instant::now();
         let parsed = Box::new(self.allowance.parse(bytes, parse)?);
-        Ok(CheckedText { language, parsed, text_bytes: bytes, parsing: began.elapsed(), text: None })
+        let text = self.options.peers.is_some().then(|| text.into());
+        Ok(CheckedText { language, parsed, text_bytes: bytes, parsing: began.elapsed(), text })
     }
 }
 
@@ -227,11 +229,6 @@ pub struct CheckedText {
 }
 
 impl CheckedText {
-    /// This text, with itself for other processes.
-    pub(crate) fn with_text(self, text: &str) -> CheckedText {
-        CheckedText { text: Some(text.into()), ..self }
-    }
-
     /// The text itself, if it was kept.
     pub(crate) fn text(&self) -> Option<&Arc<str>> {
         self.text.as_ref()

@@ -67,7 +67,7 @@ impl QueryLanguage for NetworkTexts {
         let options = reading.options();
         let networks = Networks { kinds: &options.languages.network.kinds, nodes: 1 };
         let parse = || networks.parse(text, &options.text);
-        reading.read(&NetworkTexts, networks.parsing_bytes(text), parse)
+        reading.read(&NetworkTexts, text, networks.parsing_bytes(text), parse)
     }
 
     fn question(&self, _: &CheckedText) -> Question {

@@ -97,14 +97,13 @@ impl QueryLanguage for SparqlTexts {
 
     fn read(&self, text: &str, reading: &TextReading<'_>) -> Result<CheckedText, Error> {
         let options = parse_options(reading.options());
-        let checked = reading.read(&SparqlTexts, parsing_bytes_with(text, &options), || {
+        reading.read(&SparqlTexts, text, parsing_bytes_with(text, &options), || {
             let mut parsed = parse_with(text, &options)?;
             if let Some(ReadGraphs { default, named }) = &reading.options().graphs {
                 parsed.set_dataset(default.clone(), named.clone());
             }
             Ok(parsed)
-        })?;
-        Ok(if reading.options().peers.is_some() { checked.with_text(text) } else { checked })
+        })
     }
 
     fn question(&self, checked: &CheckedText) -> Question {
@@ -119,13 +118,7 @@ impl QueryLanguage for SparqlTexts {
     }
 
     fn plan(&self, call: &Call, checked: &CheckedText) -> Result<Arc<Prepared>, Error> {
-        let Some(shared) = call.shared(checked) else {
-            return call.plan_in(&sparql(&call.session), checked.parsed::<ParsedQuery>(), checked);
-        };
-        let mut language = sparql(&call.session);
-        language.plan.machines = shared.machines();
-        let prepared = call.plan_parsed(&language, checked.parsed::<ParsedQuery>(), checked.bytes())?;
-        Ok(Arc::new(prepared.read_in(checked.parsing()).shared_by(shared)))
+        call.plan_in(&sparql(&call.session), checked.parsed::<ParsedQuery>(), checked)
     }
 
     fn remarks(&self, call: &Call, checked: &CheckedText) -> Result<Vec<Remark>, Error> {

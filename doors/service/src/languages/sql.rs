@@ -95,7 +95,7 @@ impl QueryLanguage for SqlTexts {
         let sql = Sql { catalogue: &*options.languages.sql.tables };
         let ends = reading.ends();
         let parse = || sql.parse_until(text, &options.text, &ends).map_err(Into::into);
-        reading.read(&SqlTexts, sql.parsing_bytes(text), parse)
+        reading.read(&SqlTexts, text, sql.parsing_bytes(text), parse)
     }
 
     fn question(&self, _: &CheckedText) -> Question {
@@ -182,7 +182,8 @@ impl Catalogue for SqlTables<'_> {
             return Some(table);
         }
         let [name] = name else { return None };
-        PredicateTable::of(self.call.session.dataset().snapshot(), name).map(|table| Arc::new(table) as _)
+        let part_rows = PART_ENVELOPES * self.call.session.options().plan.envelope_rows.max(1);
+        PredicateTable::of(self.call.session.dataset().snapshot(), name, part_rows).map(|table| Arc::new(table) as _)
     }
 
     fn names(&self) -> Vec<String> {
@@ -428,13 +429,14 @@ struct PredicateTable {
     snapshot: Arc<Snapshot>,
     columns: [TableColumn; 2],
     rows: Range<usize>,
+    part_rows: usize,
 }
 
-/// The least rows of a part of a table.
-const PART_ROWS: usize = 1 << 16;
+/// The envelopes of a part of a table: so few that threads and machines that share it out end at about the same time.
+const PART_ENVELOPES: usize = 4;
 
 impl PredicateTable {
-    fn of(snapshot: &Arc<Snapshot>, iri: &str) -> Option<PredicateTable> {
+    fn of(snapshot: &Arc<Snapshot>, iri: &str, part_rows: usize) -> Option<PredicateTable> {
         let id = snapshot.id(NamedNodeRef::new(iri).ok()?.into())?;
         let predicate = snapshot.statistics().predicate(id)?;
         let kind = match predicate.objects.only_kind() {
@@ -444,7 +446,7 @@ impl PredicateTable {
         };
         let columns = [TableColumn::new("subject", SqlType::Varchar), TableColumn::new("object", kind)];
         let rows = snapshot.index(Order::Gpso).range(&[Id::UNBOUND, id]);
-        Some(PredicateTable { snapshot: Arc::clone(snapshot), columns, rows })
+        Some(PredicateTable { snapshot: Arc::clone(snapshot), columns, rows, part_rows })
     }
 }
 
@@ -458,15 +460,20 @@ impl Table for PredicateTable {
     }
 
     fn parts(&self) -> usize {
-        self.rows.len().div_ceil(PART_ROWS).max(1)
+        self.rows.len().div_ceil(self.part_rows).max(1)
+    }
+
+    /// With the same data.
+    fn is_everywhere(&self) -> bool {
+        true
     }
 
     fn scan(&self, columns: &[usize], part: usize, _: &[ColumnRange]) -> Box<dyn Scan> {
-        let from = self.rows.start + part * PART_ROWS;
+        let from = self.rows.start + part * self.part_rows;
         Box::new(PredicateScan {
             snapshot: Arc::clone(&self.snapshot),
             columns: columns.iter().map(|&column| (column, self.columns[column].kind.clone())).collect(),
-            rows: from..self.rows.end.min(from + PART_ROWS),
+            rows: from..self.rows.end.min(from + self.part_rows),
         })
     }
 }

@@ -9,6 +9,7 @@ mod memory;
 mod merger;
 mod networks;
 mod peers;
+mod peers_of_sql;
 mod sinks;
 mod sp2b;
 mod spilling;

@@ -130,7 +130,7 @@ impl ModelLinks for Ways {
 }
 
 /// Peers in this process.
-struct Local {
+pub(crate) struct Local {
     hosts: Vec<PeerHost>,
     left_out: Mutex<Vec<String>>,
     always: bool,
@@ -143,7 +143,7 @@ impl std::fmt::Debug for Local {
 }
 
 impl Local {
-    fn of(strategy: &str, data: impl IntoIterator<Item = Dataset>, always: bool) -> Local {
+    pub(crate) fn of(strategy: &str, data: impl IntoIterator<Item = Dataset>, always: bool) -> Local {
         let options = PeerHostOptions { memory: 1 << 28, temporary: None, patience: Duration::from_millis(1) };
         let host = |data| PeerHost::new(service(strategy, 1 << 30), PeerData::Fixed(data), options.clone());
         Local { hosts: data.into_iter().map(host).collect(), left_out: Mutex::default(), always }
@@ -195,7 +195,7 @@ impl Peers for Local {
     }
 }
 
-struct LocalRun {
+pub(crate) struct LocalRun {
     ways: Ways,
     requests: Vec<(Request, Vec<Option<vicus::BoxId>>, vicus_service::Sends)>,
 }
@@ -226,7 +226,7 @@ impl PeerRun for LocalRun {
 }
 
 /// 600 people who know each other, with names, ages and towns; some of it is missing, and some names are others'.
-fn people(of: u64) -> Dataset {
+pub(crate) fn people(of: u64) -> Dataset {
     let mut text = String::new();
     for n in 0..600u64 {
         let person = format!("<http://e/person/{n}>");
@@ -269,6 +269,7 @@ const SHARED: &[&str] = &[
     "SELECT ?a { ?a e:knows ?b MINUS { ?b e:age ?age } }",
     "SELECT ?a { ?a e:knows ?b FILTER NOT EXISTS { ?b e:knows ?a } FILTER EXISTS { ?b e:age ?x } }",
     "SELECT ?a ?c { ?a e:town ?t . ?a e:knows/e:knows ?c . ?c e:town ?t }",
+    "SELECT ?a ?n (COUNT(?c) AS ?met) { ?a e:age ?n FILTER (?n < 9) ?a e:knows+ ?c } GROUP BY ?a ?n",
     "SELECT ?t ?n { { SELECT ?t (COUNT(*) AS ?n) { ?a e:town ?t } GROUP BY ?t } ?t e:label ?label }",
     "CONSTRUCT { ?a e:met ?b . ?b e:metBy ?a } { ?a e:knows ?b . ?b e:knows ?c }",
     "SELECT * { ?a e:age ?x . ?b e:age ?y FILTER (?x = ?y && ?a < ?b) }",
@@ -288,13 +289,13 @@ fn with_prefix(text: &str) -> String {
 }
 
 /// Options that share the work of few rows.
-fn small(peers: Option<Local>) -> SessionOptions {
+pub(crate) fn small(peers: Option<Local>) -> SessionOptions {
     let plan = PlanOptions { parallel_rows: 60, envelope_rows: 16, ..PlanOptions::default() };
     SessionOptions { plan, counts: true, peers: peers.map(|peers| Arc::new(peers) as _), ..SessionOptions::default() }
 }
 
 /// The lines of an answer; in any order unless the text has one.
-fn lines(
+pub(crate) fn lines(
     service: &Service,
     data: &Dataset,
     options: SessionOptions,

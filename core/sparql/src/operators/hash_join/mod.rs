@@ -55,7 +55,7 @@ impl PhysicalOperator for HashJoin {
         let keys: Vec<&Key> = self.hash.keys.iter().filter(|key| key.by == By::Id).collect();
         let (alone, share) = (build.estimate.rows * cost::BUILD, 1.0 / parts as f64);
         let mut dealing = (build.estimate.rows + probe.estimate.rows) * cost::DEAL;
-        let machines = lowering.machines_of(&probes);
+        let machines = lowering.places.all_of(&probes);
         let is_apart = machines.len() > 1;
         if is_apart {
             let bytes = 8.0 * (build.estimate.rows * columns as f64 + probe.estimate.rows * from as f64);
@@ -69,7 +69,7 @@ impl PhysicalOperator for HashJoin {
             let builds = lowering.add(build, Pipeline::default());
             let probed: Vec<usize> = keys.iter().map(|key| key.probe).collect();
             let built: Vec<usize> = keys.iter().map(|key| key.build).collect();
-            let places: Vec<usize> = probes.iter().map(|stream| lowering.machine_of(*stream)).collect();
+            let places: Vec<usize> = probes.iter().map(|stream| lowering.places.of(*stream)).collect();
             let deals = lowering.dealt(probes, from, &probed, parts);
             let of_part = |part: usize| deals.iter().map(|deal| deal.output(part)).collect();
             let unite =
@@ -95,7 +95,7 @@ impl PhysicalOperator for HashJoin {
             let make = move |terms: &Arc<Terms>| boxes::HashJoin::new(terms, &join, &hash, columns, pace);
             let model = Draft::new(lowering.terms, "hash join", make).that_spills().input(&lowering.schema(from));
             let model = model.input(&buckets).input(&rows).output(&lowering.schema(width));
-            let join = lowering.on(lowering.machine_of(probed), |lowering| lowering.place(model));
+            let join = lowering.on(lowering.places.of(probed), |lowering| lowering.place(model));
             lowering.net.connect(probed, join.input(0));
             lowering.net.connect(table.output(0), join.input(1));
             lowering.net.connect(table.output(1), join.input(2));
@@ -152,11 +152,11 @@ impl HashJoin {
             let builds = lowering.add(build, Pipeline::default());
             // What crosses is united once on each machine, however many read it.
             let united: Streams = lowering
-                .machines_of(&builds)
+                .places
+                .all_of(&builds)
                 .into_iter()
                 .map(|machine| {
-                    let here =
-                        builds.iter().copied().filter(|stream| lowering.machine_of(*stream) == machine).collect();
+                    let here = builds.iter().copied().filter(|stream| lowering.places.of(*stream) == machine).collect();
                     lowering.on(machine, |lowering| lowering.united(here, columns))
                 })
                 .collect();
@@ -173,7 +173,7 @@ impl HashJoin {
             }
         }
         let table = |probe: &OutputId| {
-            let machine = lowering.machine_of(*probe);
+            let machine = lowering.places.of(*probe);
             tables[machines.iter().position(|other| *other == machine).expect("it has a probe")]
         };
         probes.iter().map(table).collect()
