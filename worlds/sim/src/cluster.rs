@@ -12,9 +12,11 @@
 //! A machine may be [lost](ClusterLoss) at a time. Then the network is cancelled everywhere, and run again with a spare
 //! in its place if it may be; what the lost machine has sent is refused by the number of its attempt.
 
+mod file;
 mod links;
 mod ports;
 
+pub use file::{CROSSING_BYTE_NS, ClusterFile, ClusterFileError, STREAM};
 pub use links::LinkCosts;
 
 use crate::chance::Chance;

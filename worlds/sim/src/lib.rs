@@ -60,8 +60,8 @@ mod tasks;
 
 pub use beside_memory::BesideMemory;
 pub use cluster::{
-    BoxCosts, Cluster, ClusterError, ClusterLoss, ClusterMachine, ClusterOutcome, LinkCosts, plain_name,
-    simulate_cluster,
+    BoxCosts, CROSSING_BYTE_NS, Cluster, ClusterError, ClusterFile, ClusterFileError, ClusterLoss, ClusterMachine,
+    ClusterOutcome, LinkCosts, STREAM, plain_name, simulate_cluster,
 };
 pub use engine::{simulate, simulate_watched};
 pub use heaps::AllocatorModel;

@@ -7,6 +7,7 @@ mod links;
 mod queueing;
 
 pub use file::MachineError;
+pub(crate) use file::{Decades, shown};
 pub use links::Link;
 pub use queueing::Queueing;
 

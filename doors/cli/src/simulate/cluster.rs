@@ -8,10 +8,12 @@ use anyhow::{Context, anyhow, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 use vicus_network::{Kinds, MachineCounts, NetworkText};
 use vicus_sim::{
-    BoxCosts, Cluster, ClusterLoss, ClusterMachine, ClusterOutcome, LinkCosts, plain_name, simulate_cluster,
+    BoxCosts, CROSSING_BYTE_NS, Cluster, ClusterFile, ClusterLoss, ClusterMachine, ClusterOutcome, LinkCosts, STREAM,
+    plain_name, simulate_cluster,
 };
 
 /// Predict how long a network takes over several machines (`on node 1`, `on node *`), joined by links.
@@ -23,6 +25,10 @@ use vicus_sim::{
 pub(crate) struct Args {
     #[command(flatten)]
     text: network::TextArgs,
+    /// A file of a cluster (.toml), with its machines, links and losses, in place of the options for these.
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["machine", "machines", "link", "crossing", "latency", "threads", "lose", "silence"])]
+    cluster: Option<PathBuf>,
     /// Each of the machines: see `vicus simulate --machine`.
     #[arg(long, value_name = "NAME|FILE|LINE", default_value = "epyc-7763")]
     machine: String,
@@ -34,7 +40,7 @@ pub(crate) struct Args {
     link: Vec<f64>,
     /// How long each byte that crosses keeps a thread busy at either end, in nanoseconds, besides the link. The default
     /// is that of Arrow's format; where the system's network costs threads, 1.2, say.
-    #[arg(long, value_name = "NS", default_value_t = 0.06, value_parser = per_byte)]
+    #[arg(long, value_name = "NS", default_value_t = CROSSING_BYTE_NS, value_parser = per_byte)]
     crossing: f64,
     /// How long a byte is on its way, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 20.0, value_parser = microseconds)]
@@ -151,39 +157,38 @@ struct Line {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     interrupt::listen();
     let (text, name) = args.text.read()?;
-    let described = machine(&args.machine)?;
-    let threads = args.threads.map_or_else(|| described.topology.usable_pus().count(), usize::from);
-    let each = ClusterMachine::of(&described, threads);
-    let most = args.machines.0.iter().copied().max().expect("there is one");
-    for loss in &args.lose {
-        ensure!(loss.process <= most, "--lose {}: there are {most} machines", loss.process);
-    }
+    let (title, all) = args.clusters()?;
+    let most = all.iter().map(|one| one.machines.len()).max().expect("there is one");
     let kinds = network::kinds();
-    let costs = costs(args, &text, &kinds, most)?;
     let mut lines: Vec<Line> = Vec::new();
-    for &bits in &args.link {
-        let mut first = None;
-        for &machines in &args.machines.0 {
-            let waits = spinner(format!("{name} on {machines} machines"));
-            let outcome = outcome(args, &text, &kinds, each, machines, bits, &costs)?;
-            waits.finish_and_clear();
-            let first = *first.get_or_insert(outcome.wall_ns);
-            lines.push(Line {
-                machines,
-                gigabits: bits / 1e9,
-                milliseconds: outcome.wall_ns / 1e6,
-                speed_up: first / outcome.wall_ns,
-                busy: outcome.busy,
-                crossed_mib: outcome.link_bytes as f64 / f64::from(1 << 20),
-                frames: outcome.link_frames,
-                losses: outcome.losses,
-            });
-        }
+    let costs = costs(args, &text, &kinds, most, all[0].crossing_byte_ns)?;
+    let mut first: Option<(f64, f64)> = None;
+    for one in &all {
+        let machines = one.machines.len();
+        let waits = spinner(format!("{name} on {machines} machines"));
+        let outcome = outcome(args, &text, &kinds, one, &costs)?;
+        waits.finish_and_clear();
+        // Against the first line with this link.
+        let bits = one.link.bytes_per_s * 8.0 / STREAM;
+        let (_, first) = *match &mut first {
+            Some(first) if first.0 == bits => first,
+            first => first.insert((bits, outcome.wall_ns)),
+        };
+        lines.push(Line {
+            machines,
+            gigabits: (bits / 1e3).round() / 1e6,
+            milliseconds: outcome.wall_ns / 1e6,
+            speed_up: first / outcome.wall_ns,
+            busy: outcome.busy,
+            crossed_mib: outcome.link_bytes as f64 / f64::from(1 << 20),
+            frames: outcome.link_frames,
+            losses: outcome.losses,
+        });
     }
     if args.format == Format::Json {
         return print(&format!("{}\n", serde_json::to_string(&lines)?));
     }
-    let mut table = format!("{name} on machines like {}, {threads} threads each\n", described.name);
+    let mut table = format!("{name} on {title}\n");
     writeln!(table, "machines    Gb/s          ms  speed-up  busy  crossed MiB  losses")?;
     for line in lines {
         let Line { machines, gigabits, milliseconds, speed_up, busy, crossed_mib, losses, .. } = line;
@@ -195,6 +200,41 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         )?;
     }
     print(&table)
+}
+
+impl Args {
+    /// The clusters of the lines, and words for their machines.
+    fn clusters(&self) -> anyhow::Result<(String, Vec<ClusterFile>)> {
+        if let Some(path) = &self.cluster {
+            let file = path.display().to_string();
+            let text = std::fs::read_to_string(path).with_context(|| format!("--cluster {file}"))?;
+            let named = |name: &str| machine(name).map_err(|error| format!("{error:#}"));
+            let one = ClusterFile::parse(&file, &text, named)?;
+            return Ok((format!("the machines of {}", one.name), vec![one]));
+        }
+        let described = machine(&self.machine)?;
+        let threads = self.threads.map_or_else(|| described.topology.usable_pus().count(), usize::from);
+        let each = ClusterMachine::of(&described, threads);
+        let most = self.machines.0.iter().copied().max().expect("there is one");
+        for loss in &self.lose {
+            ensure!(loss.process <= most, "--lose {}: there are {most} machines", loss.process);
+        }
+        let of = |bits: f64, machines: usize| ClusterFile {
+            name: described.name.clone(),
+            machines: vec![each; machines],
+            link: LinkCosts {
+                bytes_per_s: bits * STREAM / 8.0,
+                latency_ns: self.latency * 1e3,
+                ..LinkCosts::default()
+            },
+            crossing_byte_ns: self.crossing,
+            losses: self.lose.iter().copied().filter(|loss| loss.process <= machines).collect(),
+            silence_ns: self.silence.as_secs_f64() * 1e9,
+        };
+        let all = self.link.iter().flat_map(|&bits| self.machines.0.iter().map(move |&machines| (bits, machines)));
+        let all = all.map(|(bits, machines)| of(bits, machines)).collect();
+        Ok((format!("machines like {}, {threads} threads each", described.name), all))
+    }
 }
 
 /// The parameters of the network on so many machines.
@@ -212,7 +252,13 @@ fn set(args: &Args, text: &NetworkText, machines: usize) -> anyhow::Result<Vec<(
 
 /// The costs of boxes' rows, from a run of the network here on one thread: as one machine runs it that has the share of
 /// one of `most`.
-fn costs(args: &Args, text: &NetworkText, kinds: &Kinds, most: usize) -> anyhow::Result<BoxCosts> {
+fn costs(
+    args: &Args,
+    text: &NetworkText,
+    kinds: &Kinds,
+    most: usize,
+    crossing_byte_ns: f64,
+) -> anyhow::Result<BoxCosts> {
     /// The least time of an invocation: see docs/lab.
     const INVOCATION_NS: f64 = 100.0;
     let waits = spinner("running the network for its costs".to_owned());
@@ -232,7 +278,7 @@ fn costs(args: &Args, text: &NetworkText, kinds: &Kinds, most: usize) -> anyhow:
         invocation_ns: INVOCATION_NS / args.speed,
         row_ns: all.into_iter().map(row).collect(),
         other_ns: 1.0 / args.speed,
-        crossing_byte_ns: args.crossing / args.speed,
+        crossing_byte_ns: crossing_byte_ns / args.speed,
     })
 }
 
@@ -240,27 +286,24 @@ fn outcome(
     args: &Args,
     text: &NetworkText,
     kinds: &Kinds,
-    each: ClusterMachine,
-    machines: usize,
-    bits: f64,
+    described: &ClusterFile,
     costs: &BoxCosts,
 ) -> anyhow::Result<ClusterOutcome> {
-    /// Headers of Ethernet, IP and TCP take the rest: 1,448 of 1,538 bytes are a stream's.
-    const STREAM: f64 = 1448.0 / 1538.0;
-    let link = LinkCosts { bytes_per_s: bits * STREAM / 8.0, latency_ns: args.latency * 1e3, ..LinkCosts::default() };
+    let machines = &described.machines;
     let cluster = Cluster {
-        machines: vec![each; machines + 1],
+        // Rows are collected on a machine like the first one.
+        machines: machines[..1].iter().chain(machines).copied().collect(),
         shared_cores: args.shared_cores.map(usize::from),
-        link,
+        link: described.link,
         window: args.window,
-        losses: args.lose.iter().copied().filter(|loss| loss.process <= machines).collect(),
-        silence_ns: args.silence.as_secs_f64() * 1e9,
+        losses: described.losses.clone(),
+        silence_ns: described.silence_ns,
         retries: args.retries,
         seed: args.seed,
         scale: args.scale,
         memory_bytes: None,
     };
-    let set = set(args, text, machines)?;
+    let set = set(args, text, machines.len())?;
     let mut goes_on = |_| !interrupt::cancel().is_cancelled();
     simulate_cluster(text, kinds, &set, &cluster, costs, &mut goes_on).map_err(|error| anyhow!("{error}"))
 }

@@ -33,7 +33,7 @@ const MOST_PUS: usize = 2048;
 /// A number between two powers of ten. Numbers outside are mistakes of unit or exponent, and would overflow virtual
 /// time.
 #[derive(Clone, Copy)]
-struct Decades<const FROM: i32, const TO: i32>(f64);
+pub(crate) struct Decades<const FROM: i32, const TO: i32>(pub(crate) f64);
 
 /// From a megahertz to a hundred gigahertz.
 type Gigahertz = Decades<-3, 2>;
@@ -234,7 +234,7 @@ impl Machine {
 }
 
 /// A mistake with its line; the middle of a long line is left out: the end states the expectation.
-fn shown(mistake: &str) -> String {
+pub(crate) fn shown(mistake: &str) -> String {
     const BEGINNING: usize = 200;
     const END: usize = 100;
     let cut = |line: &str| {
