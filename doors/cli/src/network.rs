@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use vicus::kit::counts::BoxCounts;
 use vicus::{BoxId, FlowError, Operator, Request, RequestOptions, Runtime};
 use vicus_network::{Kinds, MachineCounts, Network, NetworkText, dot, svg};
-use vicus_nodes::{Attempt, Lead, LeadError, LeadOptions};
+use vicus_nodes::{Attempt, CountedBox, Lead, LeadError, LeadOptions};
 use vicus_tables::{RowFormat, writer};
 use vicus_trace::{EventLog, Trace};
 
@@ -100,7 +100,7 @@ struct RunArgs {
     spare_nodes: Vec<String>,
     #[command(flatten)]
     roots: RootsArgs,
-    /// Prints on standard error how often each box of this process ran, and its rows.
+    /// Prints on standard error how often each box ran, on this process and on nodes, and its rows.
     #[arg(long)]
     counts: bool,
     #[command(flatten)]
@@ -275,6 +275,7 @@ impl RunArgs {
             memory: self.memory_limit,
             silence: self.node_silence,
             wait: self.node_wait,
+            is_counted: self.counts,
         };
         let begun = Lead::connect(&self.nodes, &self.spare_nodes, options)
             .map(|lead| if self.retries > 0 { lead.staged() } else { lead })
@@ -537,7 +538,11 @@ impl Run<'_> {
                 line.borrow_mut().tell(|| "the nodes are at work".to_owned());
                 !interrupt::cancel().is_cancelled()
             };
-            return attempt.wait(None, goes_on).map_err(|error| args.failed(error));
+            let of_nodes = attempt.wait(None, goes_on).map_err(|error| args.failed(error))?;
+            if args.counts {
+                crate::messages::tell(counts(Vec::new(), of_nodes).trim_end());
+            }
+            return Ok(());
         };
 
         let format = match args.format {
@@ -570,6 +575,7 @@ impl Run<'_> {
             let _ = printer.print(false);
             line.borrow_mut().tell(|| how_far(&request));
         };
+        let mut of_nodes = Vec::new();
         let outcome = match attempt {
             None => outcome(&request, &look).map_err(Failed::Otherwise),
             Some(attempt) => {
@@ -577,16 +583,20 @@ impl Run<'_> {
                     look();
                     !interrupt::cancel().is_cancelled()
                 };
-                attempt.wait(Some(&request), goes_on).or_else(|error| match error.is_loss() {
-                    true => Err(args.failed(error)),
-                    false => args.told(error).map_err(Failed::Otherwise),
-                })
+                match attempt.wait(Some(&request), goes_on) {
+                    Ok(counted) => {
+                        of_nodes = counted;
+                        Ok(())
+                    }
+                    Err(error) if error.is_loss() => Err(args.failed(error)),
+                    Err(error) => args.told(error).map_err(Failed::Otherwise),
+                }
             }
         };
         drop(line);
         let mut printed = printer.print(true);
         if args.counts {
-            crate::messages::tell(counts(&network, &request).trim_end());
+            crate::messages::tell(counts(CountedBox::all(&network, &request), of_nodes).trim_end());
         }
         drop(request);
         outcome?;
@@ -663,39 +673,33 @@ fn told(outcome: Result<(), FlowError>) -> anyhow::Result<()> {
     }
 }
 
-/// A line for each box: its name in the text, its name in the model, how often it ran, and its rows; and if vias
-/// dropped rows for newer ones, how many. Behind them are the boxes of fragments, all of a name in one line, by the
-/// type of the box whose place they took.
-fn counts(network: &Network, request: &Request) -> String {
+/// A line for each box: its name in the text, its name in the model, its runs and rows; its node, if there are several
+/// processes; and if vias dropped rows for newer ones, their number. Behind them are the boxes of fragments, all of a
+/// name in one line, by the type of the box in their place before.
+fn counts(own: Vec<CountedBox>, of_nodes: Vec<Vec<CountedBox>>) -> String {
     let mut out = String::new();
-    let all = request.counts();
-    let grown = request.grown();
-    let has_dropped = all.iter().chain(grown.iter().map(|one| &one.counts)).any(|counts| counts.rows_dropped() > 0);
-    let boxes = network.model.boxes().iter().zip(&network.names).zip(all);
-    let boxes = boxes.filter(|((_, name), _)| !name.is_empty());
-    let boxes = boxes.map(|((one, name), counts)| (name.clone(), one.name().to_owned(), counts));
-    let grown = grown.into_iter().map(|one| {
-        let times = if one.boxes > 1 { format!("{} × {}", one.boxes, one.name) } else { one.name };
-        (format!("in {}", one.expanded), times, one.counts)
-    });
-    let titles = ["box", "as", "runs", "rows in", "rows out", "ms", "dropped"];
-    let used = titles.len() - usize::from(!has_dropped);
-    let lines: Vec<Vec<String>> = std::iter::once(titles[..used].iter().map(|title| (*title).to_owned()).collect())
-        .chain(boxes.chain(grown).map(|(name, of_model, counts)| {
-            let ms = counts.busy_ns as f64 / 1e6;
-            let mut line = vec![
-                name,
-                of_model,
-                counts.acts.to_string(),
-                counts.rows_taken().to_string(),
-                counts.rows_sent().to_string(),
-                format!("{ms:.1}"),
-                counts.rows_dropped().to_string(),
-            ];
-            line.truncate(used);
-            line
-        }))
+    let has_nodes = !of_nodes.is_empty();
+    let all: Vec<(usize, CountedBox)> = std::iter::once(own)
+        .chain(of_nodes)
+        .enumerate()
+        .flat_map(|(node, boxes)| boxes.into_iter().map(move |counted| (node, counted)))
         .collect();
+    let has_dropped = all.iter().any(|(_, counted)| counted.rows_dropped > 0);
+    let titles = ["box", "as", "node", "runs", "rows in", "rows out", "ms", "dropped"].map(str::to_owned).to_vec();
+    let line = |(node, counted): &(usize, CountedBox)| {
+        let CountedBox { name, in_model, acts, rows_in, rows_out, busy_ns, rows_dropped } = counted;
+        let ms = format!("{:.1}", *busy_ns as f64 / 1e6);
+        let numbers = [acts.to_string(), rows_in.to_string(), rows_out.to_string(), ms, rows_dropped.to_string()];
+        [name.clone(), in_model.clone(), node.to_string()].into_iter().chain(numbers).collect::<Vec<String>>()
+    };
+    let mut lines: Vec<Vec<String>> = std::iter::once(titles).chain(all.iter().map(line)).collect();
+    for line in &mut lines {
+        line.truncate(line.len() - usize::from(!has_dropped));
+        if !has_nodes {
+            line.remove(2);
+        }
+    }
+    let used = lines[0].len();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..used).map(width).collect();
     for line in &lines {

@@ -89,6 +89,9 @@ pub(crate) struct Run {
     /// Texts that kinds of boxes need besides the network's, such as functions of a program, by name.
     #[serde(default)]
     pub(crate) attached: BTreeMap<String, String>,
+    /// Whether the work of its boxes is to be told at its end.
+    #[serde(default)]
+    pub(crate) is_counted: bool,
     /// A query to be run in place of the text: what its peers need to make its plan.
     #[serde(default)]
     pub(crate) job: Option<String>,
@@ -119,7 +122,7 @@ pub(crate) enum FromNode {
         /// Whether it has written files that are yet to get their places.
         #[serde(default)]
         has_files: bool,
-        /// The counts of the boxes of a query's part.
+        /// The counts of the part's boxes, if they were asked for.
         #[serde(default)]
         report: Option<String>,
     },

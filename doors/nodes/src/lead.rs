@@ -1,6 +1,7 @@
 //! The process that begins a network: it sends the text to the nodes, runs its own part, and waits for all.
 
 use crate::control::{AttemptId, Control, FromNode, Hello, ProcessAt, Run, ToNode, heard, say};
+use crate::counts::CountedBox;
 use crate::link::LinkOptions;
 use crate::node::{VERSION, Ways, connect, is_lost, window};
 use crate::socket::ReadHalf;
@@ -31,6 +32,8 @@ pub struct LeadOptions {
     pub silence: Duration,
     /// A node where nobody listens may yet be starting, and is waited for so long; three seconds by default.
     pub wait: Duration,
+    /// Whether nodes measure and tell the work of their boxes.
+    pub is_counted: bool,
 }
 
 impl Default for LeadOptions {
@@ -41,6 +44,7 @@ impl Default for LeadOptions {
             memory: None,
             silence: Duration::from_secs(1),
             wait: Duration::from_secs(3),
+            is_counted: false,
         }
     }
 }
@@ -260,6 +264,7 @@ impl Lead {
             memory: self.options.memory,
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
             is_staged: self.staging.is_some(),
+            is_counted: self.options.is_counted,
             attached: self.attached.clone(),
             job: None,
         };
@@ -289,7 +294,7 @@ impl Lead {
                 loop {
                     let event = match heard(&mut from, &peer, silence) {
                         Ok(FromNode::Alive | FromNode::Measured | FromNode::Ready) => continue,
-                        Ok(FromNode::Done { has_files, .. }) => Event::Done { has_files },
+                        Ok(FromNode::Done { has_files, report }) => Event::Done { has_files, report },
                         Ok(FromNode::Committed) => Event::Committed,
                         // It was not asked.
                         Ok(FromNode::Has(_)) => continue,
@@ -308,14 +313,14 @@ impl Lead {
                 }
             };
             thread::Builder::new().name("vicus-lead".to_owned()).spawn(listens).map_err(told)?;
-            nodes.push(NodeAt { address, control, is_done: false, has_files: false, lost: None });
+            nodes.push(NodeAt { address, control, is_done: false, report: None, has_files: false, lost: None });
         }
         Ok(Attempt { nodes, events, ways, machines, silence, staging: self.staging, placed })
     }
 }
 
 enum Event {
-    Done { has_files: bool },
+    Done { has_files: bool, report: Option<String> },
     Committed,
     Failed { message: String, is_lost: bool },
     Lost(String),
@@ -325,6 +330,8 @@ struct NodeAt {
     address: String,
     control: Arc<Control>,
     is_done: bool,
+    /// The work of its boxes, if it was asked for.
+    report: Option<String>,
     /// Whether its files are yet to get their places.
     has_files: bool,
     /// Why it is not heard any more, if that came behind its rows.
@@ -383,13 +390,19 @@ impl Attempt {
     }
 
     /// Waits for the whole network. `own` is the request of this process's part, if it has one; `goes_on` is asked at
-    /// least twenty times a second, and its no cancels all parts. A part that has failed ends the others.
+    /// least twenty times a second, and its no cancels all parts. A failed part ends the others. Gives the work of each
+    /// node's boxes, in the order of nodes, if the options ask for it.
     ///
     /// # Errors
     /// The first part that failed, or the node that was lost. A process that only lost the link to such a one is not
     /// told of.
-    pub fn wait(mut self, own: Option<&Request>, goes_on: impl FnMut() -> bool) -> Result<(), LeadError> {
-        self.finish(own, None, goes_on)
+    pub fn wait(
+        mut self,
+        own: Option<&Request>,
+        goes_on: impl FnMut() -> bool,
+    ) -> Result<Vec<Vec<CountedBox>>, LeadError> {
+        self.finish(own, None, goes_on)?;
+        Ok(self.nodes.iter().map(|node| CountedBox::read(node.report.as_deref())).collect())
     }
 
     fn finish(
@@ -409,8 +422,9 @@ impl Attempt {
                 Ok((number, event)) => {
                     let (node, address) = (number + 1, self.nodes[number].address.clone());
                     match event {
-                        Event::Done { has_files } => {
-                            (self.nodes[number].is_done, self.nodes[number].has_files) = (true, has_files);
+                        Event::Done { has_files, report } => {
+                            let node = &mut self.nodes[number];
+                            (node.is_done, node.has_files, node.report) = (true, has_files, report);
                         }
                         // It comes when it was asked for, which is later.
                         Event::Committed => {}

@@ -29,6 +29,7 @@
 //! Begin at [`NodeServer`] and [`NodesRun`], which is [`Lead`] with its steps in order.
 
 mod control;
+mod counts;
 mod frame;
 mod lead;
 mod link;
@@ -40,6 +41,7 @@ mod run;
 mod socket;
 mod staging;
 
+pub use counts::CountedBox;
 pub use lead::{Attempt, Lead, LeadError, LeadOptions};
 pub use node::{NodeOptions, NodeServer};
 pub use program::{FRAME, PYTHON, add_program_kinds};

@@ -3,6 +3,7 @@
 use crate::control::{
     Answer, AttemptId, Control, FromNode, Hello, LinkHello, Run, TLS_ALONE, ToNode, greet, greeted, heard, say,
 };
+use crate::counts::CountedBox;
 use crate::lead::LeadOptions;
 use crate::link::{Link, LinkLost, LinkOptions};
 use crate::locked;
@@ -402,12 +403,13 @@ impl Shared {
             NotDone { is_lost, ..NotDone::wrong(error.to_string()) }
         })?;
         let Some(network) = built else { return Ok(None) };
-        let options = RequestOptions { overflows: self.options.overflows.clone(), ..RequestOptions::from(memory) };
+        let (overflows, is_timed) = (self.options.overflows.clone(), run.is_counted);
+        let options = RequestOptions { overflows, is_timed, ..RequestOptions::from(memory) };
         let request = self.threads.runtime().submit_within(&network.model, Vec::new(), options);
         // The termination box has an input for each end.
         let ends = network.model.boxes().last().map_or(0, |last| last.sources().count());
         ways.wait(&request, ends).map_err(|error| NotDone::of(&error))?;
-        Ok(None)
+        Ok(run.is_counted.then(|| CountedBox::to_json(&CountedBox::all(&network, &request))))
     }
 
     /// Makes a part of a query and runs it.

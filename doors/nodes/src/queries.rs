@@ -306,6 +306,7 @@ impl Peers for QueryNodes {
             silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
             job: Some(job.to_owned()),
             is_staged: false,
+            is_counted: false,
             attached: BTreeMap::new(),
         };
         let options = LinkOptions { silence, window: window(memory.unwrap_or(u64::MAX)) };

@@ -1,5 +1,6 @@
 //! A network over nodes from its beginning to its end, also if nodes are lost on the way.
 
+use crate::counts::CountedBox;
 use crate::lead::{Lead, LeadError, LeadOptions};
 use std::borrow::Cow;
 use vicus::kit::machine::MachineRuntime;
@@ -85,9 +86,14 @@ pub struct NodesRun<'a> {
 pub struct RanOverNodes<T> {
     /// The part of this process, its request, and what the caller has kept for it; `None` if no box runs here.
     pub part: Option<(Network, Request, T)>,
+    /// The work of each node's boxes, in the order of nodes, if [`LeadOptions::is_counted`] asks for it.
+    pub counts: Vec<Vec<CountedBox>>,
     /// How often nodes were lost before.
     pub losses: u32,
 }
+
+/// The part of this process, after its network has done well, and the work of each node's boxes.
+type Once<T> = (Option<(Network, Request, T)>, Vec<Vec<CountedBox>>);
 
 /// The operators of collected boxes, and what the caller keeps of their rows.
 type Kept<T> = (Vec<(BoxId, Box<dyn Operator>)>, T);
@@ -117,7 +123,7 @@ impl NodesRun<'_> {
         let (mut losses, mut nodes) = (0, Cow::Borrowed(self.nodes));
         loop {
             match self.once(&nodes, &mut operators, &mut goes_on) {
-                Ok(part) => return Ok(RanOverNodes { part, losses }),
+                Ok((part, counts)) => return Ok(RanOverNodes { part, counts, losses }),
                 Err(error) if losses < self.retries && goes_on() => {
                     let is_unreachable = matches!(error, LeadError::Node { .. });
                     if !error.is_loss() && !is_unreachable {
@@ -140,7 +146,7 @@ impl NodesRun<'_> {
         nodes: &[String],
         operators: &mut impl FnMut(&Network) -> Kept<T>,
         goes_on: &mut impl FnMut() -> bool,
-    ) -> Result<Option<(Network, Request, T)>, LeadError> {
+    ) -> Result<Once<T>, LeadError> {
         let own = MachineCounts { threads: self.runtime.plan().threads(), nodes: self.runtime.topology().nodes.len() };
         let mut lead = Lead::connect(nodes, self.spares, self.options.clone())?;
         if self.retries > 0 {
@@ -151,11 +157,11 @@ impl NodesRun<'_> {
         }
         let mut attempt = lead.begin(self.text, self.name, self.set, own, self.request.budget.bytes())?;
         let Some(network) = attempt.build(self.text, self.name, self.kinds, self.set)? else {
-            return attempt.wait(None, goes_on).map(|()| None);
+            return attempt.wait(None, goes_on).map(|counts| (None, counts));
         };
         let (operators, kept) = operators(&network);
         let request = self.runtime.submit_within(&network.model, operators, self.request.clone());
-        attempt.wait(Some(&request), goes_on)?;
-        Ok(Some((network, request, kept)))
+        let counts = attempt.wait(Some(&request), goes_on)?;
+        Ok((Some((network, request, kept)), counts))
     }
 }

@@ -51,7 +51,7 @@ fn run(text: &str, kinds: &Kinds, nodes: &[&Running], options: LeadOptions) -> R
     let own = MachineCounts { threads: 2, nodes: 1 };
     let mut attempt = Lead::connect(&addresses, &[], options)?.begin(&text, "test", &[], own, 1 << 30)?;
     let network = attempt.build(&text, "test", kinds, &[])?;
-    let Some(network) = network else { return attempt.wait(None, || true).map(|()| Vec::new()) };
+    let Some(network) = network else { return attempt.wait(None, || true).map(|_| Vec::new()) };
     let rows: Arc<Mutex<Vec<Vec<i64>>>> = Arc::default();
     let mut operators: Vec<(BoxId, Box<dyn Operator>)> = Vec::new();
     for collected in &network.collected {

@@ -25,7 +25,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vicus::flow::{Field, Overflows};
-use vicus::kit::counts::BoxCounts;
 use vicus::trace::Trace;
 use vicus::{
     BoxError, BoxId, BoxModel, Envelope, FlowError, Operator, OverBudget, Request, RequestOptions, Runtime, Schema,
@@ -35,7 +34,7 @@ use vicus_network::{
     BoxSpec, Building, KindError, Kinds, MachineCounts, Network, NetworkText, ParameterType, Ports, dot, parse_schema,
     schema_text, svg,
 };
-use vicus_nodes::{FRAME, LeadError, LeadOptions, NodesRun, PYTHON, TlsRoots};
+use vicus_nodes::{CountedBox, FRAME, LeadError, LeadOptions, NodesRun, PYTHON, TlsRoots};
 use vicus_tables::add_kinds;
 
 /// A box in Python: its name, a function that makes one's state, the columns of its rows, and whether it takes all rows
@@ -376,8 +375,8 @@ impl Operator for Collects {
     }
 }
 
-/// A box's counts: its name, how often it ran, rows in, rows out, and milliseconds.
-type Counted = (String, u64, u64, u64, f64);
+/// A box's counts: its name, how often it ran, rows in, rows out, milliseconds, and its node.
+type Counted = (String, u64, u64, u64, f64, usize);
 
 /// The result of a run: the rows of boxes that collect, and the counts of all boxes.
 type Ran = (Vec<(String, Batches)>, Vec<Counted>);
@@ -430,13 +429,13 @@ pub(crate) fn run_network(
                 return Err(left.err().map_or(failure, |error| Failure::new("Busy", error)));
             }
         };
-        let counts = request.counts();
+        let counts = CountedBox::all(&built.network, &request);
         py.detach(|| drop(request));
         if let (Some(file), Some(runtime)) = (file, built.own) {
             py.detach(|| write_trace(file, runtime.into_trace()))?;
         }
         outcome?;
-        Ok((taken(rows), counted(&built.network, counts)))
+        Ok((taken(rows), counts.into_iter().map(|one| counted(one, 0)).collect()))
     };
     ran().raise(py, Some(text))
 }
@@ -458,13 +457,8 @@ fn taken(rows: Vec<Collected>) -> Vec<(String, Batches)> {
     rows.into_iter().map(|(name, kept, schema)| (name, Batches { schema, batches: all(&kept) })).collect()
 }
 
-fn counted(network: &Network, counts: Vec<BoxCounts>) -> Vec<Counted> {
-    let boxes = network.names.iter().zip(counts).filter(|(name, _)| !name.is_empty());
-    let counted = boxes.map(|(name, counts)| {
-        let ms = counts.busy_ns as f64 / 1e6;
-        (name.clone(), counts.acts, counts.rows_taken(), counts.rows_sent(), ms)
-    });
-    counted.collect()
+fn counted(CountedBox { name, acts, rows_in, rows_out, busy_ns, .. }: CountedBox, node: usize) -> Counted {
+    (name, acts, rows_in, rows_out, busy_ns as f64 / 1e6, node)
 }
 
 /// Operators of boxes that a model leaves open.
@@ -517,6 +511,7 @@ pub(crate) fn run_over_nodes(
             memory,
             silence: crate::wait::seconds(silence)?,
             wait: crate::wait::seconds(wait)?,
+            is_counted: true,
         };
         if options.silence < Duration::from_millis(10) {
             return Err(Failure::argument("silence is at least 0.01 seconds"));
@@ -549,10 +544,13 @@ pub(crate) fn run_over_nodes(
                 return Err(Failure::Python(raised));
             }
             let ran = ended.map_err(of_lead)?;
-            let Some((network, request, rows)) = ran.part else { return Ok((Vec::new(), Vec::new(), ran.losses)) };
-            let counts = request.counts();
-            drop(request);
-            Ok((taken(rows), counted(&network, counts), ran.losses))
+            let (mut rows, mut own) = (Vec::new(), Vec::new());
+            if let Some((network, request, kept)) = ran.part {
+                (rows, own) = (taken(kept), CountedBox::all(&network, &request));
+            }
+            let all = std::iter::once(own).chain(ran.counts).enumerate();
+            let counts = all.flat_map(|(node, boxes)| boxes.into_iter().map(move |one| counted(one, node)));
+            Ok((rows, counts.collect(), ran.losses))
         };
         leaving(py, &bounds, |py| inside.interrupt(py), body)
     };

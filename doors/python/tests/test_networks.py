@@ -43,7 +43,7 @@ def test_boxes_are_put_together() -> None:
     ran = net.run()
     assert ran["squares"].arrow().to_pydict() == {"n": list(range(1000)), "square": [n * n for n in range(1000)]}
     assert len(ran.rows) == 1000 and ran.rows.columns == ["n", "square"] and list(ran) == ["squares"]
-    counts = {name: (taken, sent) for name, _, taken, sent, _ in ran.counts}
+    counts = {name: (taken, sent) for name, _, taken, sent, *_ in ran.counts}
     assert counts["squares"][0] == 1000
     assert "<table>" in ran._repr_html_() and "python" in net._repr_html_() and "digraph" in net.dot()
     # A second run begins anew.

@@ -43,6 +43,10 @@ def test_rows_go_over_nodes_and_come_back() -> None:
         for to in [10, 1000, 100_000]:
             ran = net.run(nodes=[one.address, two.address], parameters={"to": to}, retries=1)
             assert ran.rows.arrow().to_pydict() == grouped(2, to) and ran.losses == 0
+            # The sources are on the nodes, and have sent all numbers.
+            assert {count[5] for count in ran.counts} == {0, 1, 2}
+            for node in (1, 2):
+                assert max(sent for *_, sent, _, at in ran.counts if at == node) >= to
         # The same text in this process alone.
         assert net.run().rows.arrow().to_pydict() == grouped(1, 1000)
 

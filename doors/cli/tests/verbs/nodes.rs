@@ -105,6 +105,32 @@ fn files_of_each_node_are_read_where_they_are_and_no_others() {
     assert!(code == Some(1) && error.contains("reads and writes no files; start it with --folder"), "{error}");
 }
 
+/// What happened: boxes of nodes were not counted.
+#[test]
+fn counts_are_those_of_all_nodes() {
+    let folder = folder("counts");
+    let nodes = [Node::start(&folder, &[]), Node::start(&folder, &[])];
+    let nodes = [&nodes[0], &nodes[1]];
+    for out in ["box out = collect;", "box out = sink on node *;"] {
+        let text = format!(
+            "box n = numbers(to: 1000) on node *; box few = filter(where: \"n < 10\") on node *; {out} n -> few -> out;"
+        );
+        std::fs::write(folder.join("counts.vnet"), text).unwrap();
+        let (code, _, told) = told(&network(&folder, "counts.vnet", &nodes, &["--counts"]).output().unwrap());
+        assert_eq!(code, Some(0), "{told}");
+        let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0][..4], ["box", "as", "node", "runs"], "{told}");
+        let of = |kind: &str| -> Vec<String> {
+            let of_kind = lines.iter().filter(|line| line.len() == 7 && line[1] == kind);
+            of_kind.map(|line| format!("{} on {}: {}, {}", line[0], line[2], line[4], line[5])).collect()
+        };
+        assert_eq!(of("numbers"), ["n[0] on 1: 0, 1000", "n[1] on 2: 0, 1000"], "{told}");
+        assert_eq!(of("filter"), ["few[0] on 1: 1000, 10", "few[1] on 2: 1000, 10"], "{told}");
+        let taken = if out.contains("collect") { of("collect") } else { of("sink") };
+        assert!(taken == ["out on 0: 20, 0"] || taken == ["out[0] on 1: 10, 0", "out[1] on 2: 10, 0"], "{told}");
+    }
+}
+
 /// A node writes its trace when it is interrupted; with that of the process that began, it becomes one.
 #[test]
 fn traces_of_processes_are_joined() {

@@ -226,8 +226,9 @@ class Ran:
 
     __module__ = "vicus"
 
-    #: Of each box its name, how often it ran, the rows that it took and sent, and milliseconds.
-    counts: list[tuple[str, int, int, int, float]]
+    #: Of each box its name, how often it ran, the rows that it took and sent, milliseconds, and the node that has it: 0
+    #: is this process. Boxes of fragments come last, those of a name together.
+    counts: list[tuple[str, int, int, int, float, int]]
     #: The record of the run, if it was asked for one.
     trace: Trace | None
     #: How often nodes were lost before the network did well.
@@ -236,7 +237,7 @@ class Ran:
     def __init__(
         self,
         rows: dict[str, Rows],
-        counts: list[tuple[str, int, int, int, float]],
+        counts: list[tuple[str, int, int, int, float, int]],
         trace: Trace | None = None,
         losses: int = 0,
     ) -> None:

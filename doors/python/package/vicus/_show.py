@@ -110,10 +110,15 @@ def plan_html(plan: Plan) -> str:
     return f"{plan.svg()}<details><summary>as text, with its boxes</summary>{text}</details>"
 
 
-def counts_html(counts: list[tuple[str, int, int, int, float]]) -> str:
-    """The counts of a network's boxes."""
-    rows = [[name, f"{runs:,}", f"{taken:,}", f"{sent:,}", f"{ms:.1f}"] for name, runs, taken, sent, ms in counts]
-    return table_html(["box", "runs", "rows in", "rows out", "ms"], rows)
+def counts_html(counts: list[tuple[str, int, int, int, float, int]]) -> str:
+    """The counts of a network's boxes, with their nodes if there are several."""
+    rows = [
+        [name, f"{runs:,}", f"{taken:,}", f"{sent:,}", f"{ms:.1f}", str(node)]
+        for name, runs, taken, sent, ms, node in counts
+    ]
+    titles = ["box", "runs", "rows in", "rows out", "ms", "node"]
+    shown = len(titles) - (max((count[5] for count in counts), default=0) == 0)
+    return table_html(titles[:shown], [row[:shown] for row in rows])
 
 
 def network_html(network: Network) -> str:

@@ -41,8 +41,13 @@ def refuse_subinterpreters() -> None: ...
 def wait_for_unfinished(seconds: float) -> None: ...
 def free_limit() -> int | None: ...
 def archive(
-    folder: str | bytes, place: str, roots: str | None, timeout: float | None, cancel: Cancel | None
-) -> tuple[int, int, int]: ...
+    folder: str | bytes,
+    place: str,
+    keep: int | None,
+    roots: str | None,
+    timeout: float | None,
+    cancel: Cancel | None,
+) -> tuple[int, int, int, int]: ...
 def restore(
     place: str,
     folder: str | bytes,
@@ -85,7 +90,7 @@ def run_network(
     trace_last: float | None,
     timeout: float | None,
     cancel: Cancel | None,
-) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]]]: ...
+) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float, int]]]: ...
 def run_over_nodes(
     text: str,
     boxes: Sequence[tuple[str, Any, str | None, bool]],
@@ -105,7 +110,7 @@ def run_over_nodes(
     temp_folder: str | bytes | None,
     timeout: float | None,
     cancel: Cancel | None,
-) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float]], int]: ...
+) -> tuple[list[tuple[str, Batches]], list[tuple[str, int, int, int, float, int]], int]: ...
 def show_network(
     text: str,
     boxes: Sequence[tuple[str, Any, str | None, bool]],
