@@ -7,6 +7,7 @@ use crate::wait::{Bounds, interruptible};
 use pyo3::prelude::*;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use vicus_service::{Archive, ArchiveError, Error, RestoredAs, TlsRoots, Until};
 
 /// The archive at a place, whose service has a certificate of the authorities in a file.
@@ -28,23 +29,27 @@ fn failed(place: &str, error: ArchiveError) -> Failure {
     }
 }
 
-/// Sends what an archive does not have of the store in a folder; its last record, and the records and bytes that were
-/// sent.
+/// Sends new records of the store in a folder to an archive, and removes objects needed by no state of the last
+/// seconds; the archive's last record, and the numbers of sent records and bytes and of removed objects.
 #[pyfunction]
 pub(crate) fn archive(
     py: Python<'_>,
     folder: PathBuf,
     place: &str,
+    keep: Option<u64>,
     roots: Option<PathBuf>,
     timeout: Option<f64>,
     cancel: Option<&Bound<'_, Cancel>>,
-) -> PyResult<(u64, u64, u64)> {
+) -> PyResult<(u64, u64, u64, usize)> {
     let sent = || -> Outcome<_> {
         let bounds = Bounds::new(cancel, timeout)?;
         let archive = archive_at(place, roots.as_deref())?;
         interruptible(py, &bounds, || {
-            let sent = archive.send_folder(&folder, &mut telling(&bounds)).map_err(|error| failed(place, error))?;
-            Ok((sent.last, sent.records, sent.bytes))
+            let mut told = telling(&bounds);
+            let sent = archive.send_folder(&folder, &mut told).map_err(|error| failed(place, error))?;
+            let pruned = keep.map(|keep| archive.prune(Duration::from_secs(keep), &mut told)).transpose();
+            let removed = pruned.map_err(|error| failed(place, error))?.map_or(0, |pruned| pruned.objects);
+            Ok((sent.last, sent.records, sent.bytes, removed))
         })
     };
     sent().raise(py, None)

@@ -41,6 +41,26 @@ def test_a_store_is_made_again_as_it_was_at_any_record(tmp_path: pathlib.Path) -
     assert vicus.restore(archive, tmp_path / "last").quads == len(states[sent.last])
 
 
+def test_an_archive_is_kept_for_a_span_of_time(tmp_path: pathlib.Path) -> None:
+    archive = tmp_path / "archive"
+    with vicus.open(tmp_path / "store") as db:
+        for number in range(3):
+            db.update(f"INSERT DATA {{ <http://e/{number}> <http://e/p> {number} }}")
+            # A new base makes the older one needless.
+            assert db.compact()
+            assert db.archive(archive, keep=datetime.timedelta(days=1)).removed == 0
+        first = db.archive(archive).last
+        time.sleep(2.1)
+        sent = db.archive(archive, keep=datetime.timedelta(seconds=1))
+        assert (sent.last, sent.records) == (first, 0) and sent.removed > 0
+        for wrong in (-datetime.timedelta(1), 5, "30d"):
+            with pytest.raises(vicus.ArgumentError, match="keep is a timedelta"):
+                db.archive(archive, keep=wrong)  # type: ignore[arg-type]
+    assert vicus.restore(archive, tmp_path / "again").quads == 3
+    with pytest.raises(vicus.StoreError, match="archive"):
+        vicus.restore(archive, tmp_path / "first", until=1)
+
+
 def test_archives_are_those_of_the_command_line(
     tmp_path: pathlib.Path, python: Callable[..., CompletedProcess[str]]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, NamedTuple, Union
 
@@ -26,6 +27,8 @@ class Archived(NamedTuple):
     records: int
     #: The bytes that were sent.
     bytes: int
+    #: The objects that were removed, as no state within ``keep`` needs them.
+    removed: int
 
 
 class Restored(NamedTuple):
@@ -41,6 +44,16 @@ def _place(place: Files) -> str:
     checked = errors._checked("place", os.fspath(place))
     assert checked is not None
     return checked
+
+
+def _seconds(keep: datetime.timedelta | None) -> int | None:
+    import datetime
+
+    if keep is None:
+        return None
+    if not isinstance(keep, datetime.timedelta) or keep < datetime.timedelta(0):
+        raise errors.ArgumentError(f"keep is a timedelta of no less than nothing, and not {keep!r}")
+    return math.ceil(keep.total_seconds())
 
 
 def _roots(tls_ca: Files | None) -> str | None:

@@ -18,11 +18,12 @@ from typing import (
 
 from . import _errors as errors
 from . import _vicus
-from ._archives import Archived, _place, _roots
+from ._archives import Archived, _place, _roots, _seconds
 from ._plans import Plan, Profile
 from ._terms import _parts
 
 if TYPE_CHECKING:
+    import datetime
     import pathlib
     import types
 
@@ -743,17 +744,19 @@ class Database(_Asks):
         self,
         place: Files,
         *,
+        keep: datetime.timedelta | None = None,
         tls_ca: Files | None = None,
         timeout: float | None = None,
         cancel: _vicus.Cancel | None = None,
     ) -> Archived:
         """Sends what an archive does not have of the store, each record once: :func:`restore` makes the store again as
         it was at any time. ``place`` is a folder, or the URL of a bucket (``s3://bucket/folder``) where the module is
-        built for object storage; ``tls_ca`` is a PEM file of the authorities of its service."""
+        built for object storage; ``tls_ca`` is a PEM file of the authorities of its service. With ``keep`` it removes
+        what no state of this last span of time needs."""
         folder = self._native.path
         if folder is None:
             raise errors.StoreError("this data is in memory, and an archive is of a store")
-        return Archived(*_vicus.archive(folder, _place(place), _roots(tls_ca), timeout, cancel))
+        return Archived(*_vicus.archive(folder, _place(place), _seconds(keep), _roots(tls_ca), timeout, cancel))
 
     def check(self, *, timeout: float | None = None, cancel: _vicus.Cancel | None = None) -> str:
         """Checks the store: every checksum, and every index against the others."""
@@ -938,7 +941,7 @@ def open(
     One object writes to a store at a time; ``read_only=True`` reads what is there now, beside a writer.
 
     ``nodes`` are addresses (``"host:port"``) of ``vicus node --store`` processes over copies of the same store. They
-    share the work of queries of SPARQL where that is expected to be quicker. Their token is ``node_token``, or that of
+    share the work of queries where that is expected to be quicker. Their token is ``node_token``, or that of
     the variable VICUS_NODE_TOKEN. With ``tls_ca``, a PEM file, they are connected by TLS alone, and those are trusted
     whose certificates its authorities have signed.
     """
