@@ -56,9 +56,9 @@ impl Turn<'_> {
     ///
     /// Requests have no priority set by users: they go by their age and by what is left of their
     /// [head start](crate::Instance::set_head_start). The inner request has as much of a head start as its outer one
-    /// has left, and what it spends is spent for both: a long request does not stay young by its parts. Where a strategy
-    /// runs older requests first, it is as old as its outer one, and comes before all that were submitted later. Where
-    /// requests take turns, it has turns of its own.
+    /// has left, and what it spends is spent for both: a long request does not stay young by its parts. It is as old as
+    /// its outer one: strategies with older requests first run it before all later ones. Where requests take turns, it
+    /// has turns of its own.
     ///
     /// A world without an outside, such as a simulated one, runs the inner request within this call.
     ///

@@ -113,7 +113,7 @@ impl fmt::Debug for Machines {
 /// Why one machine has all of a plan though there are others.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Alone {
-    /// No operator's work is shared.
+    /// No operator's work is shared: it has few rows, or needs few.
     Small,
     /// The network would take longer.
     Slower {
@@ -129,7 +129,7 @@ pub enum Alone {
 impl fmt::Display for Alone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Alone::Small => f.write_str("no operator has rows enough"),
+            Alone::Small => f.write_str("no operator needs rows enough"),
             Alone::Slower { here_ns, there_ns } => {
                 write!(f, "about {:.1} ms here, and {:.1} ms over the network", here_ns / 1e6, there_ns / 1e6)
             }
@@ -146,7 +146,7 @@ pub struct Places {
 }
 
 impl Default for Places {
-    /// Of a model without boxes of its own. Boxes are added to machine 0.
+    /// A model without boxes yet; they are added to machine 0.
     fn default() -> Places {
         // The initialization box is everywhere.
         Places { of: vec![0], machine: 0 }

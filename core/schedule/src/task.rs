@@ -1,11 +1,12 @@
 //! The entry of a queue: one word, a pointer to the header at the beginning of the task.
 
 use crate::ContextRef;
+use std::fmt;
 use std::ptr::NonNull;
 
-/// A request. Requests are numbered as they arrive, so a smaller id is an older request (Falt et al. §4); one that a box
-/// of another request has submitted comes right behind that one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A request. Requests are numbered as they arrive, so a smaller id is an older request (Falt et al. §4); one submitted
+/// by a box of another request comes right behind that one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
     /// The number of the outermost request around it: its own if there is none.
     age: u64,
@@ -33,6 +34,13 @@ impl RequestId {
     /// Its number, which no other request has.
     pub const fn number(self) -> u64 {
         self.number
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RequestId { age, number } = self;
+        if age == number { write!(f, "RequestId({number})") } else { write!(f, "RequestId({number} within {age})") }
     }
 }
 

@@ -57,6 +57,11 @@ pub enum SqlErrorKind {
 }
 
 impl SqlError {
+    /// Whether planning was ended because it takes more than it may.
+    pub(crate) fn is_too_much(&self) -> bool {
+        matches!(self.kind, SqlErrorKind::TooManySteps | SqlErrorKind::TooManyBytes { .. })
+    }
+
     pub(crate) fn new(kind: SqlErrorKind, place: SourcePosition, message: impl Into<String>) -> SqlError {
         SqlError { message: message.into(), place, kind }
     }

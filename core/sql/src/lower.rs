@@ -66,6 +66,9 @@ const MOST_TOP: u64 = 1 << 16;
 /// Up to this number of expected groups, one box puts them together.
 const FEW_GROUPS: f64 = 4096.0;
 
+/// Groups that are dealt over machines have at most so many boxes on each.
+const MOST_DEALT: usize = 16;
+
 /// About how many nanoseconds a row of an operator takes.
 const ROW_NS: f64 = 100.0;
 
@@ -804,7 +807,10 @@ impl Lowering<'_> {
             let model = BoxModel::new("aggregate", move || Aggregate::new(&spec, stage, &rows));
             model.input(from).output(to).takes_all_of(0)
         };
-        if streams.len() == 1 || !spec.can_be_parted() {
+        if streams.len() == 1 {
+            return Ok(vec![self.over(&streams, make(Stage::Whole, below, schema)).output(0)]);
+        }
+        if !spec.can_be_parted() {
             let input = self.united(streams, below);
             return Ok(vec![self.here(&[input], make(Stage::Whole, below, schema)).output(0)]);
         }
@@ -819,13 +825,20 @@ impl Lowering<'_> {
             let input = self.united(streams, &parts);
             return Ok(vec![self.here(&[input], make(Stage::Results, &parts, schema)).output(0)]);
         }
-        let machines: Vec<usize> = streams.iter().map(|stream| self.machine_of(*stream)).collect();
-        self.stop.step(BOX_STEPS * degree * degree)?;
+        // Each part of another machine is a crossing.
+        let most = if self.has_machines() { MOST_DEALT } else { usize::MAX };
+        let machines: Vec<usize> = self
+            .by_machine(&streams)
+            .into_iter()
+            .flat_map(|(machine, mine)| std::iter::repeat_n(machine, mine.len().min(most)))
+            .collect();
+        let dealt = machines.len();
+        self.stop.step(BOX_STEPS * degree * dealt)?;
         let keys: Vec<usize> = (0..spec.keys.len()).collect();
         let by = HashKey::of_seed(self.options.hash_seed);
         let deals: Vec<BoxId> = streams
             .into_iter()
-            .map(|stream| self.over(&[stream], library::partition(&parts, &keys, degree, by)))
+            .map(|stream| self.over(&[stream], library::partition(&parts, &keys, dealt, by)))
             .collect();
         let results = machines.into_iter().enumerate().map(|(part, machine)| {
             let dealt = deals.iter().map(|deal| deal.output(part)).collect();

@@ -92,7 +92,7 @@ fn planned(
     let relation = optimise(bound.relation, &wanted, &columns, options.optimise, &stop)?;
     let (shared, alone) = match options.machines.count() {
         1 => (None, None),
-        _ => over_machines(&relation, &columns, made_bytes.is_some(), options, &stop)?,
+        _ => over_machines(&relation, &columns, made_bytes.is_some(), options, watch)?,
     };
     let lowered = match shared {
         Some(lowered) => lowered,
@@ -126,7 +126,7 @@ fn over_machines(
     columns: &Columns,
     calls_functions: bool,
     options: &PlanOptions,
-    stop: &Stop<'_>,
+    watch: &dyn Watch,
 ) -> Result<(Option<Lowered>, Option<Alone>), SqlError> {
     let own = |name: &str| Alone::Because(format!("other machines don't have the table {name}").into());
     if let Some(name) = relation.own_table() {
@@ -135,7 +135,16 @@ fn over_machines(
     if calls_functions {
         return Ok((None, Some(Alone::Because("a function makes tables for it alone".into()))));
     }
-    let lowered = lower(relation, columns, options, stop)?;
+    // One machine can plan what takes too many steps for all of them.
+    let stop = Stop::within(watch, Costs { steps: options.plan_steps, bytes: options.plan_bytes });
+    let lowered = match lower(relation, columns, options, &stop) {
+        Ok(lowered) => lowered,
+        Err(error) if error.is_too_much() => {
+            let why = "planning it for several machines takes more than a plan may";
+            return Ok((None, Some(Alone::Because(why.into()))));
+        }
+        Err(error) => return Err(error),
+    };
     if lowered.machines.is_empty() {
         return Ok((None, Some(Alone::Small)));
     }

@@ -285,8 +285,8 @@ impl Relation {
         matches!(self.op, Op::Aggregate { .. } | Op::Sort { .. } | Op::SetOperation { .. })
     }
 
-    /// Whether each run makes the same rows, but for their order and the last digits of sums, by few of its own: a LIMIT
-    /// chooses, and groups and recursion are better made once.
+    /// Whether several machines may make all of its rows, each for itself. A LIMIT may choose other rows in each; what
+    /// reads all of its input, and recursion, is better done once.
     pub(crate) fn has_one_answer(&self) -> bool {
         let own = matches!(
             self.op,

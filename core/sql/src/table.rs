@@ -101,8 +101,8 @@ pub trait Table: Send + Sync {
         false
     }
 
-    /// Whether all machines that may share the statement's work ([`PlanOptions::machines`](crate::PlanOptions)) have the
-    /// table, with the same parts.
+    /// Whether all machines of a plan ([`PlanOptions::machines`](crate::PlanOptions)) have the table, with the same
+    /// parts.
     fn is_everywhere(&self) -> bool {
         false
     }

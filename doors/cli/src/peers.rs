@@ -34,7 +34,8 @@ impl PeerArgs {
         ensure!(self.node_silence >= Duration::from_millis(10), "--node-silence: at least 10ms");
         let token = node::token(self.node_token.as_ref());
         let wait = Duration::from_secs(1);
-        let lead = LeadOptions { token, roots: roots.read()?, silence: self.node_silence, wait, memory: None };
+        let lead =
+            LeadOptions { token, roots: roots.read()?, silence: self.node_silence, wait, ..LeadOptions::default() };
         Ok(QueryNodesOptions { lead, always: self.share_always })
     }
 

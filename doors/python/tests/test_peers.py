@@ -67,6 +67,24 @@ def counts(db: vicus.Database) -> list[tuple[str, str]]:
     return sorted((str(row[0]), str(row[1])) for row in db.query(COUNTS))
 
 
+STATEMENT = 'SELECT object, count(*), min(subject) FROM "http://e/knows" GROUP BY object ORDER BY object'
+
+
+def test_statements_of_sql_ask_nodes_as_well(store: pathlib.Path, nodes: Callable[..., Node]) -> None:
+    with vicus.open(store, threads=1, read_only=True) as alone:
+        expected = [tuple(row) for row in alone.sql(STATEMENT)]
+    assert len(expected) > 1000
+    with vicus.open(store, threads=1, nodes=[nodes(store).address]) as db:
+        # Shared, or on one machine for a reason that it tells.
+        assert "machine" in str(db.explain(STATEMENT, language="sql"))
+        assert [tuple(row) for row in db.sql(STATEMENT)] == expected
+        # What other machines don't have.
+        frame = pytest.importorskip("pyarrow").table({"s": ["http://e/1"]})
+        joined = 'SELECT k.object FROM "http://e/knows" k JOIN f ON f.s = k.subject'
+        assert "other machines don't have the table f" in str(db.explain(joined, language="sql", f=frame))
+        assert len(db.sql(joined, f=frame)) == 7
+
+
 def test_nodes_share_queries_and_killed_ones_are_done_without(
     store: pathlib.Path, nodes: Callable[..., Node]
 ) -> None:

@@ -7,7 +7,7 @@
 //!      ▼             the text, its options             ▼
 //!  Peers::begin ─────────────────────────────────▶ a part of the plan
 //!      │                                               │
-//!      ▼   rows, as ids                                │
+//!      ▼   rows: ids of SPARQL, values of SQL          │
 //!  its own part, and the sink ◀════════════════════════╡
 //! ```
 //!
@@ -171,10 +171,10 @@ impl Shared {
                 optimise: options.plan.optimise,
                 plan_steps: options.plan.plan_steps,
                 hash_seed: options.plan.hash_seed,
+                machines: (0..machines.count()).map(|machine| machines.threads(machine)).collect(),
+                network: (machines.latency_ns, machines.bytes_per_second),
+                always: machines.always,
             },
-            machines: (0..machines.count()).map(|machine| machines.threads(machine)).collect(),
-            network: (machines.latency_ns, machines.bytes_per_second),
-            always: machines.always,
             moment: (moment.now_ms, moment.seed),
             digest,
             place: session.dataset().place().map(|place| (place.store, place.sequence)),
@@ -201,9 +201,6 @@ struct PartJob {
     longest_iri: usize,
     threads: usize,
     plan: PartPlan,
-    machines: Vec<usize>,
-    network: (u64, u64),
-    always: bool,
     moment: (i64, u64),
     digest: u64,
     place: Option<(u64, u64)>,
@@ -219,6 +216,11 @@ struct PartPlan {
     optimise: bool,
     plan_steps: u64,
     hash_seed: u64,
+    /// Their threads.
+    machines: Vec<usize>,
+    /// Nanoseconds there and back, and bytes a second.
+    network: (u64, u64),
+    always: bool,
 }
 
 impl PartJob {
@@ -243,7 +245,7 @@ impl PartJob {
                 optimise: self.plan.optimise,
                 plan_steps: self.plan.plan_steps,
                 hash_seed: self.plan.hash_seed,
-                machines: self.machines(),
+                machines: self.plan.machines(),
                 ..PlanOptions::default()
             },
             ..SessionOptions::default()
@@ -255,7 +257,9 @@ impl PartJob {
         sparql.cache_bytes = self.cache_bytes;
         Ok(options)
     }
+}
 
+impl PartPlan {
     fn machines(&self) -> Machines {
         let mut machines = Machines::of(&self.machines, self.network.0, self.network.1);
         machines.always = self.always;
@@ -396,19 +400,21 @@ impl PeerHost {
     ) -> Result<HostedPart, NoPart> {
         let job: PartJob = serde_json::from_str(job).map_err(|error| NoPart::wrong(format!("no part: {error}")))?;
         let dataset = self.data_of(&job, goes_on)?;
-        let options = job.options().map_err(NoPart::wrong)?;
+        let mut options = job.options().map_err(NoPart::wrong)?;
+        let memory = memory.map_or(self.options.memory, |memory| memory.min(self.options.memory));
+        options.limits.memory = Some(memory);
         let (now_ms, seed) = job.moment;
         let session = self.service.session(&dataset, options);
         let call = session.call()?;
         let reading = TextReading { allowance: &call.allowance, options: session.options() };
-        let wrong = || NoPart::wrong(format!("it has no language {}", job.language));
-        let checked = language(&job.language).ok_or_else(wrong)?.read(&job.text, &reading)?;
+        let shared = language(&job.language).filter(|language| language.is_shared());
+        let wrong = || NoPart::wrong(format!("it shares no texts of the language {}", job.language));
+        let checked = shared.ok_or_else(wrong)?.read(&job.text, &reading)?;
         let prepared = checked.language().plan(&call, &checked)?;
         let plan = prepared.plan();
-        if plan.digest() != job.digest {
+        if plan.places().is_empty() || plan.digest() != job.digest {
             return Err(NoPart::stale("it makes another plan for the query: its data or its program differ"));
         }
-        let memory = memory.map_or(self.options.memory, |memory| memory.min(self.options.memory));
         let spill = self.options.temporary.as_ref().map(|folder| folder.spill(memory));
         let files = spill.as_ref().map(|spill| TemporaryFiles::beside(Arc::clone(&spill.scratch)));
         let surroundings = Surroundings { moment: Moment { now_ms, seed }, web: Arc::<Web>::default(), spill };

@@ -409,6 +409,11 @@ impl Call {
         }))
     }
 
+    /// Whether it plans a part for another process ([`PeerHost`](crate::PeerHost)).
+    pub(crate) fn is_part(&self) -> bool {
+        self.session.options.plan.machines.count() > 1
+    }
+
     /// For how many threads queries are planned.
     pub(crate) fn threads(&self) -> usize {
         let Call { session, .. } = self;

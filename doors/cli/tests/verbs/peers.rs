@@ -146,6 +146,8 @@ const STATEMENTS: &[&str] = &[
     "SELECT subject, object FROM @dc/elements/1.1/creator@ ORDER BY object DESC, subject LIMIT 100",
     "SELECT object FROM @dc/elements/1.1/creator@ EXCEPT SELECT c.object FROM @dc/elements/1.1/creator@ c \
      JOIN @dc/terms/issued@ i ON i.subject = c.subject WHERE i.object > 1950",
+    "SELECT CAST(object AS decimal(10, 2)), CAST(object AS double) / 3, [object, 1], {'a': object, 'b': subject}, \
+     DATE '2020-01-01' + CAST(object AS int), TIME '10:00:00', CAST(subject AS blob) FROM @dc/terms/issued@",
     "SELECT count(*) FROM (SELECT 1 FROM @dc/elements/1.1/creator@ LIMIT 200000) x",
     "SELECT count(*) FROM @dc/terms/issued@ i, (SELECT 1 FROM @dc/elements/1.1/creator@ GROUP BY object) x",
 ];

@@ -67,6 +67,11 @@ pub trait QueryLanguage: fmt::Debug + Sync {
     /// later.
     fn reads_files(&self) -> bool;
 
+    /// Whether other processes with the same data may share a text's work: it is sent to them, and they plan it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Whether updates are texts of it, too.
     fn has_updates(&self) -> bool {
         false
@@ -197,7 +202,7 @@ impl TextReading<'_> {
     ) -> Result<CheckedText, Error> {
         let began = Instant::now();
         let parsed = Box::new(self.allowance.parse(bytes, parse)?);
-        let text = self.options.peers.is_some().then(|| text.into());
+        let text = (language.is_shared() && self.options.peers.is_some()).then(|| text.into());
         Ok(CheckedText { language, parsed, text_bytes: bytes, parsing: began.elapsed(), text })
     }
 }

@@ -91,6 +91,10 @@ impl QueryLanguage for SparqlTexts {
         false
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn has_updates(&self) -> bool {
         true
     }

@@ -90,6 +90,10 @@ impl QueryLanguage for SqlTexts {
         true
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn read(&self, text: &str, reading: &TextReading<'_>) -> Result<CheckedText, Error> {
         let options = reading.options();
         let sql = Sql { catalogue: &*options.languages.sql.tables };
@@ -193,6 +197,10 @@ impl Catalogue for SqlTables<'_> {
     fn function(&self, name: &str, arguments: &[String]) -> Option<Result<Arc<dyn Table>, String>> {
         if !name.eq_ignore_ascii_case("sparql") {
             return None;
+        }
+        // Planning a part has no time limit of its own.
+        if self.call.is_part() {
+            return Some(Err("a part of a statement for another process has no SPARQL('…')".to_owned()));
         }
         Some(match arguments {
             [text] => self.solutions(text),
@@ -432,7 +440,7 @@ struct PredicateTable {
     part_rows: usize,
 }
 
-/// The envelopes of a part of a table: so few that threads and machines that share it out end at about the same time.
+/// The envelopes of a part of a table: few, so threads and machines sharing it out end at about the same time.
 const PART_ENVELOPES: usize = 4;
 
 impl PredicateTable {

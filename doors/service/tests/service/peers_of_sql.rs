@@ -3,12 +3,17 @@
 use super::graphs::Chance;
 use super::peers::{Local, people, small};
 use super::*;
-use std::fmt::Write as _;
-use vicus::Envelope;
-use vicus_service::{CallOutcome, Error, Tables};
+use std::fmt::{self, Write as _};
+use std::sync::Mutex;
+use std::time::Duration;
+use vicus::kit::{ModelCrossing, ModelLinks};
+use vicus::{BoxModel, Envelope, Schema};
+use vicus_service::{
+    CallOutcome, Error, PeerData, PeerFailure, PeerHost, PeerHostOptions, PeerRun, PeerTeam, Peers, Tables,
+};
 use vicus_sql::{MemoryTable, SqlType, TableColumn};
 
-/// Statements whose work is shared. `@name` stands for the predicate's table.
+/// Shared statements. `@name` stands for the predicate's table.
 const SHARED: &[&str] = &[
     "SELECT * FROM @knows",
     "SELECT k.subject, n.object FROM @knows k JOIN @name n ON k.object = n.subject",
@@ -28,17 +33,19 @@ const SHARED: &[&str] = &[
     "SELECT subject FROM @name UNION SELECT object FROM @knows",
     "SELECT subject, object FROM @knows ORDER BY object DESC, subject",
     "SELECT subject, object FROM @knows ORDER BY object, subject DESC LIMIT 25 OFFSET 7",
-    "SELECT subject FROM @name WHERE subject IN (SELECT object FROM @knows) AND subject NOT IN (SELECT subject FROM @age)",
+    "SELECT subject FROM @name WHERE subject IN (SELECT object FROM @knows) \
+     AND subject NOT IN (SELECT subject FROM @age)",
     "SELECT subject, (SELECT max(object) FROM @age a WHERE a.subject = k.object) FROM @knows k",
     "SELECT t.object, x.n FROM @town t JOIN (SELECT subject, count(*) AS n FROM @knows GROUP BY subject) x \
      ON x.subject = t.subject",
-    "SELECT k.subject FROM @knows k JOIN (SELECT subject FROM @name ORDER BY subject LIMIT 40) n ON n.subject = k.object",
+    "SELECT k.subject FROM @knows k JOIN (SELECT subject FROM @name ORDER BY subject LIMIT 40) n \
+     ON n.subject = k.object",
     "WITH RECURSIVE r(p, n) AS (SELECT subject, 0 FROM @age WHERE object = 7 UNION \
      SELECT k.object, n + 1 FROM r JOIN @knows k ON k.subject = r.p WHERE n < 3) SELECT p, n FROM r",
     "SELECT count(*) FROM (SELECT subject FROM @knows ORDER BY object, subject LIMIT 1000) x",
 ];
 
-/// Statements that one process answers, and a word of the reason.
+/// Statements for one process alone, and a word of the reason.
 const ALONE: &[(&str, &str)] = &[
     ("SELECT 1", "no operator"),
     ("SELECT subject FROM @knows LIMIT 10", "no operator"),
@@ -113,6 +120,83 @@ fn a_statement_of_one_process_says_why() {
     let session = service.session(&data, options(Some(Local::of("las", [data.clone()], false))));
     let prepared = session.call().unwrap().prepare(&statement(SHARED[1])).unwrap();
     assert!(prepared.explain(None).contains("ms over the network"), "{}", prepared.explain(None));
+}
+
+/// Peers without work: they keep the job.
+struct Told(Local, Mutex<String>);
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told").finish_non_exhaustive()
+    }
+}
+
+impl Peers for Told {
+    fn team(&self, threads: usize) -> Arc<PeerTeam> {
+        self.0.team(threads)
+    }
+
+    fn leave_out(&self, _: &str, _: &str) {}
+
+    fn begin(
+        &self,
+        _: &PeerTeam,
+        job: &str,
+        _: Option<u64>,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Arc<dyn PeerRun>, PeerFailure> {
+        job.clone_into(&mut self.1.lock().unwrap());
+        Err(PeerFailure { message: "enough".to_owned(), is_loss: false, peer: None, told_by: None })
+    }
+}
+
+/// Links for no part.
+struct NoWays;
+
+impl ModelLinks for NoWays {
+    fn send(&self, _: &ModelCrossing, _: &Schema) -> BoxModel {
+        unreachable!("there is no part")
+    }
+
+    fn receive(&self, _: &ModelCrossing, _: &Schema) -> BoxModel {
+        unreachable!("there is no part")
+    }
+}
+
+/// What happened: a peer answered the SPARQL('…') of a statement while it planned its part, however long that took.
+#[test]
+fn a_peer_plans_shared_texts_alone_and_runs_nothing_for_it() {
+    let data = people(17);
+    let service = service("las", 1 << 30);
+    let told = Arc::new(Told(Local::of("las", [data.clone()], true), Mutex::default()));
+    let given = SessionOptions { peers: Some(Arc::clone(&told) as _), ..options(None) };
+    let error = lines(&data, &service, given, &statement(SHARED[0])).unwrap_err();
+    assert_eq!(error.to_string(), "enough");
+    let job: serde_json::Value = serde_json::from_str(&told.1.lock().unwrap()).unwrap();
+    let host_options = PeerHostOptions { memory: 1 << 28, temporary: None, patience: Duration::ZERO };
+    let host = PeerHost::new(super::service("las", 1 << 30), PeerData::Fixed(data), host_options);
+    let part = |language: &str, text: &str| {
+        let mut job = job.clone();
+        (job["language"], job["text"]) = (language.into(), text.into());
+        host.part(&job.to_string(), 1, &NoWays, None, &|| true).err().expect("there is no part").message
+    };
+    let greedy = format!("SELECT count(*) FROM SPARQL('{ENDLESS}') x");
+    let wrong = [
+        ("sql", &greedy[..], "has no SPARQL('…')"),
+        ("sql", "SELECT 1", "another plan"),
+        ("sql", &statement(SHARED[4]), "another plan"),
+        ("sql", "SELECT * FROM own", "own"),
+        (
+            "network",
+            "box n = numbers(to: 3); box rows = collect; n -> rows;",
+            "shares no texts of the language network",
+        ),
+        ("cobol", "DISPLAY 'x'", "shares no texts of the language cobol"),
+    ];
+    for (language, text, why) in wrong {
+        let message = part(language, text);
+        assert!(message.contains(why), "{language}, {text}: {message}");
+    }
 }
 
 /// A table of a chosen shape, of columns `a` (a text) and `b` (a text or an integer).

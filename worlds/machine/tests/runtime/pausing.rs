@@ -281,9 +281,11 @@ fn a_paused_box_sends_what_waits_within_its_overdraft() {
                 move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
                     match turn.take(0) {
                         Some(pill) if pill.is_pill() => {
+                            // The reader may come for it before this box has paused.
+                            let mut slot = into.lock().unwrap();
                             turn.send_pill(0);
                             has_paused = true;
-                            *into.lock().unwrap() = turn.pause();
+                            *slot = turn.pause();
                         }
                         Some(envelope) => {
                             turn.send(0, envelope.clone());

@@ -237,6 +237,8 @@ fn a_follower_shares_queries_while_the_writer_writes() {
         names.filter(|name| name.starts_with("base-")).collect::<Vec<_>>()
     };
     let before = merged();
+    // It may have merged just now.
+    (0..300).for_each(|_| writer.insert(writes.fetch_add(1, Ordering::Relaxed) as u64));
     wait_for(|| merged().iter().all(|name| !before.contains(name)), "a merge of the writer");
     wait_for(|| !writer.rows(EDGES).unwrap().is_empty() && writer.machines() == 2, "a team behind the merge");
     writer.insert(writes.load(Ordering::Relaxed) as u64);

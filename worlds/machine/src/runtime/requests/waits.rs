@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn ids<const N: usize>(numbers: [u64; N]) -> Vec<RequestId> {
-        numbers.map(RequestId).into()
+        numbers.map(RequestId::new).into()
     }
 
     impl Graph {

@@ -342,8 +342,8 @@ mod tests {
 
     #[test]
     fn only_tasks_that_fit_lie_in_the_memory() {
-        assert!(OfMaker::<InFront>::holds::<[u64; 12]>());
-        assert!(!OfMaker::<InFront>::holds::<[u64; 13]>(), "{} bytes", size_of::<Job<[u64; 13]>>());
+        assert!(OfMaker::<InFront>::holds::<[u64; 11]>());
+        assert!(!OfMaker::<InFront>::holds::<[u64; 12]>(), "{} bytes", size_of::<Job<[u64; 12]>>());
         assert!(!OfMaker::<InFront>::holds::<u128>(), "the end's address is a multiple of 8 alone");
     }
 }
