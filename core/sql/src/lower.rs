@@ -359,11 +359,7 @@ impl Lowering<'_> {
     /// A box over these streams, on the machine of the first one.
     fn over(&mut self, inputs: &[OutputId], model: BoxModel) -> BoxId {
         let machine = inputs.first().map_or(self.places.machine(), |first| self.machine_of(*first));
-        let added = self.on(machine, |lowering| lowering.place(model));
-        inputs.iter().enumerate().for_each(|(input, &from)| {
-            self.net.connect(from, added.input(input));
-        });
-        added
+        self.on(machine, |lowering| lowering.here(inputs, model))
     }
 
     /// A box for each stream.
